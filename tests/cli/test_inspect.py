@@ -76,7 +76,7 @@ options: {finish: false}
 """)
     assert typed("run", "job.yaml").code == 0
     assert json.loads(typed("inspect", "state", "--json").out)["largest"] is None
-    assert "does not have its query in full; give it with --job" in typed("inspect", "state").out
+    assert "does not describe its query completely; give it with --job" in typed("inspect", "state").out
     found = json.loads(typed("inspect", "state", "--job", "job.yaml", "--json").out)
     assert found["largest"] == [{"key": {"k": "b"}, "elements": 3}, {"key": {"k": "a"}, "elements": 2}]
 

@@ -145,7 +145,7 @@ def test_csv_has_no_lists() -> None:
     change = ["--set", "sink.kind=csv", "--set", "query.aggregates.all='array_agg(price)'"]
     done = typed("run", "job.toml", *change)
     assert done.code == 1
-    assert "column 'all' is of type list<item: double>, which CSV has not: write Parquet" in done.err
+    assert "column 'all' is of type list<item: double>, which CSV lacks: write Parquet" in done.err
     assert not Path("results").exists()
 
 

@@ -1,7 +1,7 @@
-"""Measure queries on this machine, beside what else is installed: `sash bench`.
+"""Measure queries on this machine, and compare with other installed libraries: `sash bench`.
 
-All engines compute a query in turn, round by round, so that what slows the machine down slows all of them. The first
-round compiles and is not counted; the fastest of the others is. Results are compared, by their sums.
+All engines compute a query in turn, round by round, so that other load on the machine slows all of them. The first
+round compiles and is not counted; the fastest of the others counts. Results are compared by their sums.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sash.plan.query import Query
 from sash.windows import Count, Time
 
 CLOSE = 1e-6
-"""How much sums of results may differ, relative to them."""
+"""The relative difference up to which sums of results are equal."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class EngineTime:
     seconds: float
     rows_per_second: float
     ratio: float
-    """Its seconds by those of sash: 2.0 is twice as slow."""
+    """Its time relative to that of sash: 2.0 is twice as slow."""
     equal: bool
-    """Are its results those of sash?"""
+    """Are its results equal to those of sash?"""
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
@@ -72,7 +72,7 @@ def standard_cases(rows: int, keys: int) -> Iterator[BenchCase]:
 
 
 def measure(case: BenchCase, rounds: int, clock: Callable[[], float] = time.perf_counter) -> list[EngineTime]:
-    """The times of sash, and of the rivals that have the query, in that order."""
+    """The times of sash, and of the rivals that can compute the query, in that order."""
     query = comparable(case.query, case.table.schema)
     engines: dict[str, Callable[[], Any]] = {"sash": lambda: _results(case)}
     if isinstance(query, Comparable):
@@ -92,7 +92,7 @@ def measure(case: BenchCase, rounds: int, clock: Callable[[], float] = time.perf
 
 
 def not_comparable(case: BenchCase) -> str:
-    """Why rivals do not have a query; empty if they do."""
+    """Why rivals cannot compute a query; empty if they can."""
     found = comparable(case.query, case.table.schema)
     return found if isinstance(found, str) else ""
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.job_commands import Changes
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash.cli.bench import BenchCase
+    from sash.cli.job_pipeline import PreparedJob
+
 
 @app.command()
 def bench(
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="A job, whose query and rows to take.")] = "",
-    rows: Annotated[int, typer.Option(min=1, help="Rows to generate, or the most to read of the job's.")] = 1_000_000,
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="A job whose query and rows are measured.")] = "",
+    rows: Annotated[int, typer.Option(min=1, help="Rows to generate, or at most to read of the job.")] = 1_000_000,
     keys: Annotated[int, typer.Option(min=1, help="Different keys of the generated rows.")] = 100,
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured; the fastest counts.")] = 3,
     changes: Changes = [],  # noqa: B006 (typer copies it)
     as_json: Json = False,
 ) -> None:
-    """Measure queries on this machine, beside pandas, polars and DuckDB where they are installed."""
+    """Measure queries on this machine, and compare with pandas, polars and DuckDB if they are installed."""
     from sash.cli.bench import measure, not_comparable, standard_cases
     from sash.cli.environment import environment
     from sash.cli.terminal import write_json, write_rows
@@ -47,7 +53,7 @@ def bench(
     write_rows(names, printed, f"{size:,} rows, the fastest of {rounds}; × sash: how many times the time of sash")
 
 
-def _case(job: str, changes: list[str], most: int) -> Any:
+def _case(job: str, changes: list[str], most: int) -> BenchCase:
     """The query of a job, on the rows of its source in order of time."""
     import pyarrow as pa
 
@@ -66,7 +72,7 @@ def _case(job: str, changes: list[str], most: int) -> Any:
     return BenchCase(job, query, table)
 
 
-def _batches(prepared: Any, most: int) -> Iterator[Any]:
+def _batches(prepared: PreparedJob, most: int) -> Iterator[pa.RecordBatch]:
     import threading
 
     from sash.cli.table_files import CHUNK
@@ -81,8 +87,8 @@ def _batches(prepared: Any, most: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _bar(cases: list[Any]) -> Iterator[Iterable[Any]]:
-    """The cases, with a bar while a person looks at the standard error."""
+def _bar(cases: list[BenchCase]) -> Iterator[Iterable[BenchCase]]:
+    """The cases, with a progress bar if the standard error is a terminal."""
     if not sys.stderr.isatty():
         yield cases
         return

@@ -1,4 +1,4 @@
-"""The same query in pandas, polars and DuckDB, where they have it: for `sash bench`."""
+"""Compute a query with pandas, polars and DuckDB, if they support it: for `sash bench`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTIONS = {
     "Std": "std",
     "Var": "var",
 }
-"""Aggregates that all rivals have, by the class of their monoid; pandas and polars name them like this."""
+"""By class of the monoid: the aggregates that all rivals have, with their names in pandas and polars."""
 
 IN_SQL = {"mean": "avg", "std": "stddev_samp", "var": "var_samp"}
 
@@ -30,7 +30,7 @@ NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 @dataclass(frozen=True)
 class Comparable:
-    """A query that others have as well: one window at each row, and aggregates of single columns.
+    """A query that rivals can compute: one window at each row, and aggregates of single columns.
 
     size: rows of the window, or its length in units of the time column.
     unit: nanoseconds in a unit of the time column; 0 for numbers; None for a window of rows.
@@ -45,7 +45,7 @@ class Comparable:
 
 
 def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
-    """The query as others have it, or the reason why they do not."""
+    """The query in a form that rivals can compute, or the reason why they cannot."""
     bound = query.bind(schema)
     if len(bound.windows) != 1 or len(query.on) > 1:
         return "it has several windows, or several columns of order"
@@ -67,7 +67,7 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
 
 
 def _function(one: Any) -> tuple[str, str] | None:
-    """The function and the column of an aggregate that all rivals have; None for another."""
+    """The function and the column of an aggregate; None if not all rivals have it."""
     if not isinstance(one, Bound) or not one.is_plain or one.window is not None:
         return None
     name = FUNCTIONS.get(type(one.monoid).__name__)
@@ -83,7 +83,7 @@ def _unit(kind: pa.DataType) -> int:
 def rivals(query: Comparable, table: pa.Table) -> dict[str, Callable[[], Any]]:
     """By name of an installed rival: a function that computes the query, and returns its results by column.
 
-    The table is converted before, outside of what is measured, and is sorted by time.
+    The table must be sorted by time. It is converted in advance, which is not measured.
     """
     made = {"pandas": _pandas, "polars": _polars, "duckdb": _duckdb}
     return {name: make(query, table) for name, make in made.items() if find_spec(name) is not None}
@@ -93,7 +93,7 @@ def _pandas(query: Comparable, table: pa.Table) -> Callable[[], Any]:
     import pandas as pd
 
     frame = table.to_pandas()
-    if query.unit == 0:  # pandas has windows of time for moments only
+    if query.unit == 0:  # pandas has time windows only for timestamps
         frame[query.on] = frame[query.on].astype("datetime64[ns]")
     length: Any = query.size if query.unit is None else pd.Timedelta(query.size * (query.unit or 1), "ns")
     on = None if query.unit is None else query.on
@@ -137,7 +137,7 @@ def _duckdb(query: Comparable, table: pa.Table) -> Callable[[], Any]:
         frame = f"ROWS {query.size - 1} PRECEDING"
     elif query.unit == 0:
         frame = f"RANGE BETWEEN {query.size - 1} PRECEDING AND CURRENT ROW"
-    else:  # a window of SQL has both ends: it is shorter by the least time that DuckDB has
+    else:  # RANGE includes both ends: subtract 1 µs, the resolution of DuckDB
         microseconds = max(query.size * query.unit // 1000 - 1, 0)
         frame = f"RANGE BETWEEN INTERVAL {microseconds} MICROSECONDS PRECEDING AND CURRENT ROW"
     keys = "PARTITION BY " + ", ".join(f'"{name}"' for name in query.by) if query.by else ""

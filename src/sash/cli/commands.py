@@ -1,4 +1,4 @@
-"""The commands that need no job: info, structures, trace, warm, sql."""
+"""The commands without a job file: info, structures, trace, warm, sql."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ def _show_version(wanted: bool) -> None:
 def first(
     context: typer.Context,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
-    _debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
-    ] = False,
+    _debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere.")] = False,
 ) -> None:
     """Aggregates over sliding windows, exactly and incrementally."""
     if context.invoked_subcommand is None:
@@ -46,7 +44,7 @@ def first(
 
 @app.command()
 def info(as_json: Json = False) -> None:
-    """Show what is installed, and where compiled kernels are kept."""
+    """Show installed packages, and the directory of compiled kernels."""
     from sash.cli.terminal import write_json
 
     found = environment()
@@ -58,7 +56,7 @@ def info(as_json: Json = False) -> None:
 
 @app.command()
 def structures(as_json: Json = False) -> None:
-    """List the data structures: what they need, and how often they call ⊕ in the worst case."""
+    """List the data structures, with their requirements and the worst-case number of calls of ⊕."""
     from sash.aggregators.catalogue import CATALOGUE
     from sash.cli.terminal import write_json, write_rows
 

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 PACKAGES = ("numpy", "pyarrow", "numba", "sqlglot")
-"""What sash cannot do without."""
+"""Required packages."""
 
 EXTRAS = {
     "frames": ("pandas", "polars"),
@@ -19,7 +19,7 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "cli": ("pyyaml", "rich", "typer"),
 }
-"""The packages behind the extras."""
+"""The packages that each extra installs."""
 
 
 def environment() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def version(package: str) -> str | None:
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The environment for people, with the command that installs what is missing."""
+    """The environment as readable text, with the commands that install missing packages."""
     lines = [
         f"sash {found['sash']}: aggregates over sliding windows, exactly and incrementally",
         "",

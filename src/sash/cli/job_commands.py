@@ -9,13 +9,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.main import WrongUsage
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from sash.cli.job_file import Job
+    from sash.cli.job_pipeline import PreparedJob
+    from sash.pipeline import Summary
 
 JobPath = Annotated[
     str, typer.Argument(metavar="JOB", help="A job file: TOML, or YAML by its suffix.", show_default=False)
@@ -28,9 +35,9 @@ def run(  # noqa: PLR0913 (options of a command)
     job: JobPath,
     once: Annotated[bool, typer.Option("--once", help="Read to the end of the source; the default.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the result's columns alone.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the result's columns.")] = False,
     changes: Changes = [],  # noqa: B006 (typer copies it)
-    engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default what the job says.")] = "",
+    engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default that of the job.")] = "",
     on_page: Annotated[bool, typer.Option("--ui", help="Serve a web page that shows the run.")] = False,
     host: Host = LOOPBACK,
     port: Port = 0,
@@ -60,7 +67,7 @@ def run(  # noqa: PLR0913 (options of a command)
         return
     with watching as watch, _progress() as progress:
         done = prepared.run(stream, progress, watch)
-    _show_summary(done, as_json, _beside(read))
+    _show_summary(done, as_json, _summary_stream(read))
 
 
 @app.command()
@@ -112,13 +119,13 @@ def new(
         raise WrongUsage(f"--out {out}: the file exists already: remove it, or choose another name") from None
 
 
-def _plan(prepared: Any) -> str:
+def _plan(prepared: PreparedJob) -> str:
     """The plan, and the columns that the sink gets."""
     lines = [f"  {field.name}  {field.type}" for field in prepared.result_schema()]
     return "\n".join([prepared.made.query.explain(prepared.schema).rstrip(), "", "result", *lines])
 
 
-def _show_plan(prepared: Any, as_json: bool) -> None:
+def _show_plan(prepared: PreparedJob, as_json: bool) -> None:
     from sash.cli.terminal import write_json
 
     if not as_json:
@@ -129,12 +136,12 @@ def _show_plan(prepared: Any, as_json: bool) -> None:
     write_json({"query": repr(prepared.made.query), "plan": plan, "schema": columns})
 
 
-def _beside(job: Any) -> Any:
-    """The stream for summaries: the standard error if rows are written to the standard output."""
+def _summary_stream(job: Job) -> TextIO:
+    """Where the summary is written: to the standard error if rows are written to the standard output."""
     return sys.stderr if job.get("sink", "kind") == "console" else sys.stdout
 
 
-def _show_summary(done: Any, as_json: bool, to: Any) -> None:
+def _show_summary(done: Summary, as_json: bool, to: TextIO) -> None:
     from sash.cli.terminal import write_json
 
     if as_json:
@@ -150,13 +157,15 @@ def _show_summary(done: Any, as_json: bool, to: Any) -> None:
 
 
 def _counted(counts: dict[str, Any]) -> str:
-    """Counters for people, such as "7 rows in, 6 rows out, 1 late"; counters that are unknown are left out."""
+    """Counters as readable text, such as "7 rows in, 6 rows out, 1 late"; unknown counters are left out."""
     names = {"rows_in": "rows in", "rows_out": "rows out"}
     wanted = {name: number for name, number in counts.items() if number or (name in names and number is not None)}
     return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
 
 
-def _run_on_spark(read: Any, follow: bool, dry_run: bool, as_json: bool, watching: Any) -> None:
+def _run_on_spark(
+    read: Job, follow: bool, dry_run: bool, as_json: bool, watching: AbstractContextManager[Callable[..., object]]
+) -> None:
     """Run a job on Spark; `watching` is the context in which a stream is watched."""
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.job_spark import is_stream, require_spark, run_batch, schema_on_spark
@@ -175,10 +184,10 @@ def _run_on_spark(read: Any, follow: bool, dry_run: bool, as_json: bool, watchin
     else:
         done = run_batch(prepared)
     if as_json:
-        write_json(done, _beside(read))
+        write_json(done, _summary_stream(read))
         return
     counts = {name: done.get(name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
-    _beside(read).write(_counted(counts) + (", not finished\n" if stream else "\n"))
+    _summary_stream(read).write(_counted(counts) + (", not finished\n" if stream else "\n"))
 
 
 @app.command("job-script")
@@ -196,8 +205,8 @@ def _watermark(value: Any) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Any], object] | None]:
-    """A line with rows, rows/s and the watermark, while a person looks at the standard error."""
+def _progress() -> Iterator[Callable[[Summary], object] | None]:
+    """A line with rows, rows/s and the watermark, if the standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -206,7 +215,7 @@ def _progress() -> Iterator[Callable[[Any], object] | None]:
     first: tuple[float, int] | None = None
     with Console(stderr=True).status("reading") as status:
 
-        def update(done: Any) -> None:
+        def update(done: Summary) -> None:
             nonlocal first
             now = time.monotonic()
             first = first or (now, done.rows_in)  # the first step compiles, and has the rows of earlier runs

@@ -41,7 +41,7 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "finish": FLAG,
     },
 }
-"""What a job may have: the types of the values by table and key."""
+"""The tables and keys of a job, with the types of their values."""
 
 NEEDED = ("source", "query", "sink")
 
@@ -65,7 +65,7 @@ class Job:
     tables: dict[str, Any]
     lines: Lines
     changed: frozenset[tuple[str, ...]] = frozenset()
-    """What `--set` has replaced."""
+    """The places of values that `--set` has replaced."""
 
     @property
     def engine(self) -> str:
@@ -84,16 +84,16 @@ class Job:
         return found
 
     def choice(self, table: str, key: str, known: Collection[str]) -> str:
-        """A value that is one of some names. Raises WrongUsage, with the nearest one, for another."""
+        """A value that must be one of the known names. Raises WrongUsage, with the nearest name, for another."""
         found = self.needed(table, key)
         if found not in known:
             self.wrong((table, key), f"{key} = {found!r} is not known{nearest(found, known)}")
         return str(found)
 
     def only(self, table: str, kind: str, keys: Collection[str]) -> None:
-        """Raises WrongUsage for a key of a table that does not go with its kind.
+        """Raises WrongUsage for a key of a table that its kind does not have.
 
-        If `--set` has replaced the kind, keys of the file that go with the other kind do not count.
+        If `--set` has replaced the kind, keys of the file that belong to the old kind are ignored.
         """
         replaced = (table, "kind") in self.changed
         for key in self.tables.get(table, {}):
@@ -112,7 +112,7 @@ class Job:
 
 
 def _in_yaml(text: str) -> str:
-    """A message about tables and keys of TOML, with those of YAML.
+    """Rewrite a message about tables and keys of TOML for YAML.
 
     >>> _in_yaml("[source] needs path ="), _in_yaml("give [spark] checkpoint =")
     ('source: needs path:', 'give spark.checkpoint:')
@@ -122,13 +122,13 @@ def _in_yaml(text: str) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """For the end of a message: the nearest of the known names, and all."""
+    """The end of a message: the nearest of the known names, and a list of all."""
     near = difflib.get_close_matches(str(name), list(known), 1)
     return (f"; did you mean {near[0]!r}?" if near else ";") + f" there are {', '.join(known)}"
 
 
 def read_job(path: str, changes: Sequence[str] = ()) -> Job:
-    """Read a job file, with changes such as "sink.path=results". Raises WrongUsage for what it may not have."""
+    """Read a job file, with changes such as "sink.path=results". Raises WrongUsage for unknown or wrong values."""
     try:
         text = Path(path).read_bytes().decode()
     except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # text without quotes, as a shell leaves it
+        value = text  # text whose quotes the shell has removed
     inner: Any = tables
     for key in place[:-1]:
         inner = inner.setdefault(key, {})
@@ -169,12 +169,12 @@ def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
 
 
 def _lines(text: str) -> Lines:
-    """The line of each table and key; `tomllib` does not keep them."""
+    """The line of each table and key, which `tomllib` does not report."""
     found: Lines = {}
     table: tuple[str, ...] = ()
     quotes = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if quotes:  # inside a text of several lines
+        if quotes:  # inside a multi-line string
             quotes = "" if quotes in line else quotes
             continue
         if header := _HEADER.fullmatch(line):

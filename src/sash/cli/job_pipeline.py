@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +29,10 @@ from sash.pipeline import (
 )
 from sash.pipeline.json_values import encode_json
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
+from sash.stores import Store
 
 FILES = {"parquet": "parquet", "csv": "csv", "jsonl": "json"}
-"""The kinds of files that are read, and the format of each."""
+"""The kinds of file sources, and the format of each."""
 
 SOURCES = (*FILES, "kafka")
 SINKS = {"local": ("parquet", "csv", "kafka", "console"), "spark": ("parquet", "csv", "kafka", "console", "table")}
@@ -44,11 +45,11 @@ SINK_KEYS = {
     "console": (),
     "table": ("name",),
 }
-"""What goes with each kind of sink."""
+"""The keys of each kind of sink."""
 
 
 class PreparedJob:
-    """A job that is checked and ready: source and query are known, and nothing is written yet.
+    """A checked job: source and query are known, and nothing is written yet.
 
     job: the job file.
     engine: "local" or "spark".
@@ -61,7 +62,7 @@ class PreparedJob:
         self.files = source if isinstance(source, FileSource) else None
         found = source.schema
         if found is None:
-            raise ValueError(f"{source!r} has no rows yet, so that its columns are unknown: give [source.schema]")
+            raise ValueError(f"{source!r} has no rows yet, so its columns are unknown: give [source.schema]")
         self.schema: pa.Schema = found
         self.made: JobQuery = query_of(job, found)
         self.source = source if self.made.where is None else _filtered(job, source, self.made)
@@ -83,21 +84,19 @@ class PreparedJob:
         sink = _sink(job)
         sink = sink if self.made.columns is None else SelectedSink(sink, self.made.columns)
         query, memory = self.made.query, job.get("options", "memory")
-        store, opened = _store(job)
-        if memory is not None:
-            if store is None:
-                job.wrong(("options", "memory"), "memory needs a [store], where the other keys are")
-            query = query.rewritten(options=replace(query.options, memory=memory, store=store))
         given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
         given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
-        finish = None if follow else job.get("options", "finish", True)
-        with opened:
-            given |= {"store": store, "progress": progress, "watch": watch}
-            return pipe(self.source, query, sink, follow=follow, finish=finish, **given)
+        given |= {"follow": follow, "finish": None if follow else job.get("options", "finish", True)}
+        with _opened_store(job) as store:
+            if memory is not None:
+                if store is None:
+                    job.wrong(("options", "memory"), "memory needs a [store], where the other keys are")
+                query = query.rewritten(options=replace(query.options, memory=memory, store=store))
+            return pipe(self.source, query, sink, store=store, progress=progress, watch=watch, **given)
 
 
 def is_address(path: Any) -> bool:
-    """Is a path one of another file system, such as s3a://bucket/trades?"""
+    """Is a path the address of another file system, such as s3a://bucket/trades?"""
     return isinstance(path, str) and "://" in path
 
 
@@ -112,7 +111,7 @@ def _filtered(job: Job, source: Source, made: JobQuery) -> FilteredSource:
 
 
 def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
-    """The source of a job; of one that Spark alone reads, its columns without rows."""
+    """The source of a job; for data that only Spark can read, a source with its columns and no rows."""
     kind = job.choice("source", "kind", SOURCES)
     schema = _schema(job) or known
     if kind == "kafka":
@@ -183,21 +182,23 @@ def _sink(job: Job) -> Sink:
         where = job.get("sink", "servers"), job.get("sink", "topic")
         return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"))
     if kind == "console":
-        return FunctionSink(_print_rows)
+        return FunctionSink(lambda batch, _id: print_rows(batch))
     return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"))
 
 
-def _print_rows(batch: pa.RecordBatch, _id: str) -> None:
-    """Rows as lines of JSON on the standard output, at once: a reader may wait for them."""
+def print_rows(batch: pa.RecordBatch) -> None:
+    """Print rows as JSON lines on the standard output, and flush it: a reader may wait for them."""
     sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
     sys.stdout.flush()
 
 
-def _store(job: Job) -> tuple[Any, Any]:
-    """The store, and what closes it; None for state in memory."""
+@contextmanager
+def _opened_store(job: Job) -> Iterator[Store | None]:
+    """The store of a job, open; None for state in memory."""
     if "store" not in job.tables:
-        return None, nullcontext()
+        yield None
+        return
     from sash.stores import RocksDBStore
 
-    store = RocksDBStore(job.get("store", "path"))
-    return store, closing(store)
+    with closing(RocksDBStore(job.get("store", "path"))) as store:
+        yield store

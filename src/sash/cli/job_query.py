@@ -1,4 +1,4 @@
-"""The query of a job: SQL, or windows and aggregates as texts. Texts are parsed, never executed."""
+"""The query of a job: SQL, or windows and aggregates as strings, which are parsed and never executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sash.cli.job_file import Job, nearest
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_select import ALL
 from sash.cli.sql_statement import formula_of, statement_of
 from sash.expressions.parser import expr
 from sash.expressions.tree import Expr
@@ -25,10 +24,10 @@ from sash.windows import Count, Delta, Lifetime, Punctuation, Session, Time
 WINDOWS: dict[str, Any] = {one.__name__: one for one in (Count, Delta, Lifetime, Punctuation, Session, Time)}
 
 IMPORTED = re.compile(r"([a-zA-Z_][\w.]*):(\w+)\(([\w\s,]*)\)")
-"""An aggregate of the user's own: module:name(column, …)."""
+"""A user-defined aggregate: module:name(column, …)."""
 
 STREAM = ("lateness", "emit", "late", "forget", "ahead", "min_periods")
-"""Keys that go with SQL as well."""
+"""Keys that are also allowed with SQL."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +43,18 @@ class JobQuery:
 
 
 def query_of(job: Job, schema: pa.Schema) -> JobQuery:
-    """The query of a job on rows of a schema. Raises WrongUsage, with the line, for what does not fit."""
+    """The query of a job on rows of a schema. Raises WrongUsage, with the line, if it does not fit."""
     given = {key: job.get("query", key) for key in STREAM if job.get("query", key) is not None}
     given["options"] = _options(job)
     if job.get("query", "sql") is not None:
         job.only("query", "sql", ("sql", *STREAM))
         found = _from_sql(job, schema, given)
     else:
-        found = _from_words(job, given)
+        found = _from_keys(job, given)
     try:
         found.query.bind(schema)
     except (TypeError, ValueError) as error:
-        _blame(job, error)
+        _report(job, error)
     return found
 
 
@@ -64,36 +63,33 @@ def _options(job: Job) -> Options:
     try:
         return Options(**{key: value for key, value in given.items() if value is not None})
     except (TypeError, ValueError) as error:
-        _blame(job, error, "options")
+        _report(job, error, "options")
 
 
 def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
     try:
-        read = statement_of(job.get("query", "sql")).with_names_beside(schema.names)
+        read = statement_of(job.get("query", "sql")).with_output_names(schema.names)
     except ValueError as error:
         job.wrong(("query", "sql"), str(error))
     if len(read.partitions) > 1:
         job.wrong(("query", "sql"), "all windows of a job have one PARTITION BY and ORDER BY: write a job for each")
     (partition,) = read.partitions
     aggregates: dict[str, Any] = dict(partition.aggregates)
-    columns: list[tuple[str, str]] = []
-    for source, name in read.output:
-        columns += [(one, one) for one in schema.names] if source == ALL else [(source, name)]
-    names = [name for _, name in columns]
-    for name in names:
-        if names.count(name) > 1:
-            job.wrong(("query", "sql"), f"two columns are named {name!r}: name them with AS")
+    try:
+        columns = read.output_columns(schema.names)
+    except UnsupportedSQL as error:
+        job.wrong(("query", "sql"), str(error))
     for source, _ in columns:
         if source not in aggregates and source not in (*schema.names, "window_start", "window_end", "window"):
             job.wrong(("query", "sql"), f"there is no column {source!r}{nearest(source, schema.names)}")
     try:
         query = Query(read.windows, by=partition.by, on=partition.on or None, **given, **aggregates)
     except (TypeError, ValueError) as error:
-        _blame(job, error)
+        _report(job, error)
     return JobQuery(query, read.where, tuple(columns), read.condition)
 
 
-def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
+def _from_keys(job: Job, given: dict[str, Any]) -> JobQuery:
     aggregates: dict[str, Any] = {}
     for name, text in job.needed("query", "aggregates").items():
         place = ("query", "aggregates", name)
@@ -116,11 +112,11 @@ def _from_words(job: Job, given: dict[str, Any]) -> JobQuery:
     try:
         return JobQuery(Query(windows, **more, **given, **aggregates), condition, None, where or "")
     except (TypeError, ValueError) as error:
-        _blame(job, error)
+        _report(job, error)
 
 
 def _imported(job: Job, place: tuple[str, ...], module: str, name: str, columns: str) -> Aggregated:
-    """An aggregate of the user's own, applied to columns. Its module is imported, if the job allows it."""
+    """A user-defined aggregate, applied to columns. Its module is imported, if the job allows it."""
     if job.tables.get("allow_imports") is not True:
         job.wrong(
             place, f"{module}:{name} is imported, which runs its code: write allow_imports = true above all tables"
@@ -144,7 +140,7 @@ def _windows(job: Job) -> Any:
 
 
 def _window(job: Job, given: Any, place: tuple[str, ...]) -> Any:
-    """A window: a number of rows, a duration, or a call as Python writes it, such as Time('1h', every='10m')."""
+    """A window: a number of rows, a duration, or a call in Python's syntax, such as Time('1h', every='10m')."""
     if not isinstance(given, str) or "(" not in given:
         return given
     try:
@@ -166,7 +162,7 @@ def _called(job: Job, node: ast.expr, place: tuple[str, ...]) -> Any:
     return WINDOWS[name](*values, **named)
 
 
-def _blame(job: Job, error: Exception, table: str = "query") -> NoReturn:
+def _report(job: Job, error: Exception, table: str = "query") -> NoReturn:
     """Raises WrongUsage for an error of the query, at the line of the key that it names."""
     text = str(error.args[0] if error.args else error)
     named = re.match(r"(?:the column |.*?\b)?(\w+)=", text)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Python puts the directory of a script first, and its modules are no top-level ones
+    # Python puts the directory of a script on sys.path, but its modules are not top-level modules
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
     from sash.cli.main import main
 

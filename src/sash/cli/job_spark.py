@@ -1,4 +1,4 @@
-"""Run a job on Spark: what it reads and computes, and batches. `job_spark_stream` runs streams."""
+"""Run a job on Spark in batch, and what batch and streams share. `job_spark_stream` runs streams."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.cli.job_file import Job
-from sash.cli.job_pipeline import FILES, PreparedJob, is_address
+from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address, print_rows
 from sash.expressions.parser import DIALECT
 from sash.pipeline.file_source import FORMATS
 
 OF_STREAMS = ("emit", "late", "ahead", "forget")
-"""Keys of [query] for rows that arrive over time: a batch has all of them."""
+"""Keys of [query] that only streams support."""
 
 CORRUPT = "_corrupt_record"
-"""The column in which Spark keeps a record that it cannot parse."""
+"""The column in which Spark puts a record that it cannot parse."""
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 """The connector for Kafka, without its version, which is that of Spark."""
 
 
 def is_stream(job: Job, follow: bool) -> bool:
-    """Does Spark run a job as a stream? With a checkpoint it does: then a later run continues where this one stops."""
+    """Does Spark run a job as a stream? It does with a checkpoint, from which a later run continues."""
     return follow or job.get("spark", "checkpoint") is not None
 
 
@@ -62,7 +62,7 @@ def schema_on_spark(job: Job) -> pa.Schema | None:
     """The columns of files that only Spark can reach, such as s3a://…; None for others, and if the job has them."""
     if job.get("source", "schema") is not None or not is_address(job.get("source", "path")):
         return None
-    if job.choice("source", "kind", [*FILES, "kafka"]) != "parquet":
+    if job.choice("source", "kind", SOURCES) != "parquet":
         job.wrong(("source",), "[source.schema] is needed: only files of Parquet have columns with types")
     from sash.spark.spark_types import arrow_schema
 
@@ -70,7 +70,7 @@ def schema_on_spark(job: Job) -> pa.Schema | None:
 
 
 def place(path: str) -> str:
-    """A path as Spark takes it: absolute, since its own working directory may be another; addresses as they are."""
+    """A path for Spark: absolute, since Spark may have another working directory; addresses are unchanged."""
     return path if is_address(path) else str(Path(path).absolute())
 
 
@@ -84,7 +84,7 @@ def results_of(prepared: PreparedJob, follow: bool) -> Any:
     corrupt = CORRUPT in data.columns and CORRUPT not in prepared.schema.names
     if prepared.made.condition:
         condition = sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark")[0]
-        # what cannot be parsed has no values for the condition, and is counted
+        # records that cannot be parsed have no values for the condition, and are counted
         data = data.where(f"{CORRUPT} IS NOT NULL OR ({condition})" if corrupt else condition)
     if corrupt and not stream:
         data = data.where(f"{CORRUPT} IS NULL").drop(CORRUPT)
@@ -95,7 +95,7 @@ def results_of(prepared: PreparedJob, follow: bool) -> Any:
 
 
 def _files(prepared: PreparedJob, stream: bool) -> Any:
-    """The rows of files: those that the local engine would read."""
+    """The rows of the files that the local engine would read."""
     from sash.spark.spark_types import spark_schema
 
     job = prepared.job
@@ -116,14 +116,14 @@ def _has_files(prepared: PreparedJob) -> bool:
 
 
 def _paths(prepared: PreparedJob) -> list[str]:
-    """Files whose columns are those of the source: one, since all have the same; an address as it is."""
+    """A path with the columns of the source: one file, since all have the same columns, or the address."""
     if prepared.files is None:
         return [prepared.job.get("source", "path")]
     return [str(prepared.files.paths()[0])]
 
 
 def _text_options(reader: Any, prepared: PreparedJob) -> Any:
-    """A reader of CSV or JSON lines, that takes and refuses the records that the local engine does."""
+    """A reader of CSV or JSON lines that accepts and refuses the same records as the local engine."""
     from sash.spark.spark_types import spark_schema
 
     job, schema = prepared.job, spark_schema(prepared.schema)
@@ -139,7 +139,7 @@ def _text_options(reader: Any, prepared: PreparedJob) -> Any:
 
 
 def _records(prepared: PreparedJob, stream: bool) -> Any:
-    """The messages of a topic, as rows."""
+    """The messages of a topic of Kafka, decoded to rows."""
     job, session = prepared.job, job_session(prepared.job)
     reader = (session.readStream if stream else session.read).format("kafka")
     for name, value in kafka_options(job, "source").items():
@@ -148,7 +148,7 @@ def _records(prepared: PreparedJob, stream: bool) -> Any:
 
 
 def decoded(messages: Any, prepared: PreparedJob) -> Any:
-    """The rows in the values of messages, which are JSON objects, with a column for those that cannot be parsed."""
+    """Decode the values of messages, which are JSON objects, with a column for those that cannot be parsed."""
     from sash.spark.spark_types import spark_schema
 
     strict = prepared.job.get("options", "malformed") == "error"
@@ -181,7 +181,7 @@ def _loaded(session: Any, load: Any) -> Any:
 
 
 def as_messages(results: Any, key: str | list[str]) -> Any:
-    """Results as messages for Kafka, as the local engine writes them: JSON objects, with the columns of key as key."""
+    """Results as messages for Kafka, equal to those of the local engine: JSON objects, with `key` as their key."""
     names = [key] if isinstance(key, str) else [*key]
     value = "to_json(struct(*), map('ignoreNullFields', 'false')) AS value"
     if not names:
@@ -204,7 +204,7 @@ def run_batch(prepared: PreparedJob) -> dict[str, int | None]:
             raise FileExistsError(f"{target} exists already: remove it, or use another directory")
     results = results_of(prepared, follow=False)
     if kind == "console":
-        print_rows(results.toArrow())
+        print_table(results.toArrow())
     elif kind == "kafka":
         writer = as_messages(results, job.get("sink", "key", ())).write.format("kafka")
         writer.options(**kafka_options(job, "sink")).save()
@@ -217,11 +217,10 @@ def run_batch(prepared: PreparedJob) -> dict[str, int | None]:
     return {"rows_in": _rows(read), "rows_out": _rows(written)}
 
 
-def print_rows(table: pa.Table) -> None:
-    """Rows as lines of JSON on the standard output, as the sink console writes them."""
-    from sash.cli.terminal import write_table
-
-    write_table(table, as_json=True)
+def print_table(table: pa.Table) -> None:
+    """Print rows as the sink console of the local engine does."""
+    for batch in table.to_batches():
+        print_rows(batch)
 
 
 def _rows(paths: list[Path] | None) -> int | None:

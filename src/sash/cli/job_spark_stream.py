@@ -1,4 +1,4 @@
-"""Run a job as a stream on Spark: to the end of what is there, or until it is stopped. The checkpoint has its state."""
+"""Run a job as a stream on Spark, to the end of the available rows or until it is stopped, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 from sash.cli.job_file import Job
 from sash.cli.job_pipeline import PreparedJob
-from sash.cli.job_spark import as_messages, kafka_options, place, print_rows, results_of
+from sash.cli.job_spark import as_messages, kafka_options, place, print_table, results_of
 from sash.pipeline.stop_signals import stop_on_signals
 
 SECONDS = 0.25
-"""How often a stream is asked whether it has ended, and whether to stop it."""
+"""Seconds between two checks whether a stream has ended or is to be stopped."""
 
 
 def run_stream(
     prepared: PreparedJob, follow: bool, stop: threading.Event | None = None, watch: Any = None
 ) -> dict[str, Any]:
-    """Run a job as a stream, with `follow` until SIGINT, SIGTERM or `stop`; the counters of this run.
+    """Run a job as a stream, with `follow` until SIGINT, SIGTERM or `stop`. Returns the counters of this run.
 
-    `watch` gets the running stream's monitor, and the query, as a page takes them.
+    `watch` is called with the monitor of the stream and the query, as `LivePage.watch` is.
 
     Stopping in the middle of a micro-batch loses nothing: the next run repeats it from the checkpoint, and files and
-    tables take it once. Raises what made the stream fail.
+    tables get it once. Raises RuntimeError if the stream fails.
     """
     from sash.spark import monitor
 
@@ -63,7 +63,7 @@ def _writer(job: Job, results: Any) -> Any:
     """The writer of a stream to the sink of a job, in append mode."""
     kind = job.get("sink", "kind")
     if kind == "console":
-        return results.writeStream.foreachBatch(lambda batch, _number: print_rows(batch.toArrow()))
+        return results.writeStream.foreachBatch(lambda batch, _number: print_table(batch.toArrow()))
     if kind == "kafka":
         writer = as_messages(results, job.get("sink", "key", ())).writeStream.format("kafka")
         return writer.options(**kafka_options(job, "sink"))

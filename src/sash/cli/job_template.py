@@ -1,4 +1,4 @@
-"""A commented job for a file, from its columns: `sash new`."""
+"""Write a commented job for a file, from its columns: `sash new`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sash.cli.sql_statement import RESERVED_ARGUMENTS
 from sash.pipeline.file_source import files
 
 CLOCKS = ("t", "ts", "time", "timestamp", "event_time", "epoch")
-"""Names of columns of whole numbers that are taken for times."""
+"""Names of integer columns that are assumed to be times."""
 
 SIZES: dict[str, tuple[Any, str, Any]] = {
-    "moment": ("1h", "or 1000 (rows), \"Time('1h', every='10m')\", \"Session('30m')\"", "10m"),
+    "timestamp": ("1h", "or 1000 (rows), \"Time('1h', every='10m')\", \"Session('30m')\"", "10m"),
     "day": ("7d", "or 1000 (rows), \"Time('7d', every='1d')\"", "1d"),
     "number": (1000, 'rows; or "Time(60)" in units of the column of on', 0),
 }
-"""Windows with a comment, and lateness, by what the time is measured in."""
+"""By kind of time column: the window, a comment with other windows, and the lateness."""
 
 MOST = 3
-"""Columns that are aggregated."""
+"""The maximum number of columns that are aggregated."""
 
 LATENESS = "how far a row may be behind the latest one; later rows are dropped"
 
@@ -107,12 +107,12 @@ def job_for(path: str, format_: str = "toml") -> str:
 
 def _measure(dtype: pa.DataType) -> str:
     if pa.types.is_timestamp(dtype):
-        return "moment"
+        return "timestamp"
     return "day" if pa.types.is_date(dtype) else "number"
 
 
 def _time(schema: pa.Schema) -> str | None:
-    """The column of the event time: the first of a type of moments, or a whole number by its name."""
+    """The column of the event time: the first timestamp or date, or an integer by its name."""
     for field in schema:
         if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
             return str(field.name)
@@ -125,7 +125,7 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 
 def _aggregates(schema: pa.Schema, on: str | None) -> dict[str, str]:
-    """Aggregates by name: the number of rows, and two of each of the first columns of numbers."""
+    """Aggregates by name: the number of rows, and two for each of the first numeric columns."""
     taken = {*schema.names, *RESERVED_ARGUMENTS}
     found: dict[str, str] = {}
 

@@ -1,7 +1,8 @@
-"""A job file in YAML: its tables and the line of each key. Nothing is constructed but texts, numbers, lists and tables.
+"""Read a job file in YAML: its tables and the line of each key. Values are strings, numbers, booleans, lists and
+tables.
 
-Words are those of YAML 1.2: true and false are the only ones, so `on:` and `no` are texts. Tags, anchors, null and a
-key that occurs twice are refused.
+Booleans are those of YAML 1.2: only true and false, so `on:` and `no` are strings. Tags, anchors, null and duplicate
+keys are refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 from sash.cli.main import WrongUsage
 
 PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
-"""Tags of nodes that have none of their own."""
+"""The default tags of nodes."""
 
 WORDS = {"true": True, "false": False}
 
@@ -25,8 +26,8 @@ Lines = dict[tuple[str, ...], int]
 def read_yaml(path: str, text: str) -> tuple[dict[str, Any], Lines]:
     """The tables of a job in YAML, and the line of each key.
 
-    Raises WrongUsage with file and line for text that is not YAML, and for what a job may not have; ImportError
-    without PyYAML.
+    Raises WrongUsage with file and line for text that is not YAML, or that a job may not have; ImportError without
+    PyYAML.
     """
     try:
         import yaml
@@ -40,7 +41,7 @@ def read_yaml(path: str, text: str) -> tuple[dict[str, Any], Lines]:
         why = getattr(error, "problem", None) or " ".join(str(error).split())
         raise WrongUsage(f"{path}:{line}: this is not YAML: {why}") from None
     except RecursionError:
-        raise WrongUsage(f"{path}:1: lists and tables lie too deep within each other") from None
+        raise WrongUsage(f"{path}:1: lists and tables are nested too deeply") from None
     if node is None:
         return {}, {}
     reader = _NodeReader(path)

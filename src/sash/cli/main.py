@@ -1,4 +1,4 @@
-"""The command `sash`: exit codes, and errors as one line.
+"""The command `sash`: runs commands, prints errors in one line, and returns exit codes.
 
 0    done
 1    the work failed: a file that cannot be read, rows that do not fit, a store in use
@@ -25,7 +25,7 @@ class WrongUsage(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
+    """Run a command, and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given == ["--version"]:
         sys.stdout.write(f"sash {version('sash')}\n")
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(app: Any, given: list[str], debug: bool) -> int:
     import typer
 
-    # typer has its own copy of click or uses the package, by version: the base of its errors is found by name
+    # depending on its version, typer has its own copy of click or uses the package: find the base of errors by name
     click_error: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
     try:
         code = app(given, prog_name="sash", standalone_mode=False)
@@ -58,17 +58,17 @@ def _run(app: Any, given: list[str], debug: bool) -> int:
         return _fail(f"{error.format_message()}{more}", WRONG_USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # as of `sash structures | head`: nobody reads on
+    except BrokenPipeError:  # as in `sash structures | head`: the reader has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _fail(_said(error), WRONG_USAGE if isinstance(error, WrongUsage) else FAILED)
+        return _fail(_message(error), WRONG_USAGE if isinstance(error, WrongUsage) else FAILED)
 
 
-def _said(error: Exception) -> str:
-    """An error in one line; one that names no cause has its type."""
+def _message(error: Exception) -> str:
+    """An error in one line; with its type, if it is not one that sash raises for users."""
     text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
     if isinstance(error, WrongUsage | ValueError | TypeError | OSError | ImportError) and text:
         return text

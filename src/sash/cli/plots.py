@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-"""The palette of Okabe and Ito: people who are colour-blind can tell these apart."""
+"""The palette of Okabe and Ito, which colour-blind people can distinguish."""
 
 STYLES = ("-", "--", "-.", ":")
 
-OF_THE_VALUES = frozenset(
+SAME_UNIT = frozenset(
     {"min", "max", "mean", "geometric_mean", "weighted_mean", "ewm_mean", "median", "quantile", "approx_quantile"}
     | {"mode", "first", "last", "nth", "lag"}
 )
-"""Aggregates in the unit of their input: they are drawn over the values, others below."""
+"""Aggregates in the unit of their input, which are drawn over the values; others are drawn below."""
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A result column, of one window where slides of several are in one column."""
+    """A line of the plot: a result column, or the part of it with the slides of one window."""
 
     label: str
     column: str
@@ -46,7 +46,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Panel:
-    """The rows of one key, in order."""
+    """The input rows and results of one key, in order."""
 
     title: str
     values: pa.Table
@@ -63,7 +63,7 @@ def plot(data: Any, windows: Any = None, *, key: Any = None, panels: int = 4, **
     windows, arguments: as for `sash.rolling`: the windows, `by=`, `on=`, and the aggregates by name.
     key: the key to draw, or a list of keys; with several columns in `by` each is a tuple. By default the keys with the
         most rows.
-    panels: how many keys are drawn at most.
+    panels: the maximum number of keys that are drawn.
 
     Returns a figure of matplotlib: `figure.savefig("prices.png")` writes it to a file.
 
@@ -120,7 +120,7 @@ def _lines(query: Query, results: pa.Table) -> list[_Line]:
     windows = [None] if "window" not in results.column_names or query.per_row else [*query.all_windows]
     found = []
     for name, aggregate in query.aggregates.items():
-        is_over = isinstance(aggregate, Bound) and aggregate.monoid.name in OF_THE_VALUES
+        is_over = isinstance(aggregate, Bound) and aggregate.monoid.name in SAME_UNIT
         for column in [one for one in results.column_names if one == name or one in _names(query, name)]:
             kind = results.schema.field(column).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
@@ -147,8 +147,8 @@ def _keys(query: Query, table: pa.Table, key: Any, most: int) -> list[tuple[Any,
     wanted = [one if isinstance(one, tuple) else (one,) for one in (key if isinstance(key, list) else [key])]
     for one in wanted:
         if one not in known:
-            said = repr(one if len(query.by) > 1 else one[0])
-            raise ValueError(f"key= asks for {said}, which no row has in {', '.join(map(repr, query.by))}")
+            shown = repr(one if len(query.by) > 1 else one[0])
+            raise ValueError(f"key= asks for {shown}, which no row has in {', '.join(map(repr, query.by))}")
     return wanted
 
 
@@ -201,8 +201,8 @@ def _draw_lines(axis: Axes, query: Query, results: pa.Table, lines: Sequence[_Li
 
 
 def _inputs(query: Query) -> list[str]:
-    """The columns that aggregates in their unit read as they are: their values are drawn."""
-    bound = [one for one in query.aggregates.values() if isinstance(one, Bound) and one.monoid.name in OF_THE_VALUES]
+    """The input columns of the aggregates that are drawn over the values."""
+    bound = [one for one in query.aggregates.values() if isinstance(one, Bound) and one.monoid.name in SAME_UNIT]
     return [*dict.fromkeys(one.columns[0] for one in bound if isinstance(one.columns[0], str))]
 
 
@@ -213,5 +213,5 @@ def _points(query: Query, table: pa.Table, name: str) -> tuple[NDArray[Any], NDA
     values = table[name].cast(pa.float64(), safe=False).to_numpy()
     if place != "window_end" or not len(table):
         return where, values
-    # the step of a slide ends at its end: the first one begins where its window does
+    # a slide is drawn as a step up to its end, and the first one from the start of its window
     return np.concatenate([table["window_start"][:1].to_numpy(), where]), np.concatenate([values[:1], values])

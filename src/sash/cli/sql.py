@@ -1,4 +1,4 @@
-"""`sash.sql`: SQL over windows of a frame, a Spark DataFrame or a Spark stream."""
+"""`sash.sql`: SQL with windows on a frame, a Spark DataFrame or a Spark stream."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_select import ALL, Partition
-from sash.cli.sql_statement import Statement, statement_of
+from sash.cli.sql_select import Partition
+from sash.cli.sql_statement import statement_of
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.parser import DIALECT
 from sash.expressions.tree import Expr
@@ -20,7 +20,7 @@ from sash.plan.query import Query
 
 
 def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **tables: Any) -> Any:
-    """Compute a SELECT statement with windows; the result is of the kind of the table.
+    """Compute a SELECT statement with windows; the result is the same kind of frame as the table.
 
     statement: SQL in DuckDB's dialect: aggregates with OVER, for a result at each row, or GROUP BY with a window, as
         Flink writes it (`FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))`) or Spark
@@ -34,8 +34,8 @@ def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **table
     >>> sash.sql(f"SELECT t, max(price) OVER ({last}) AS high FROM trades", trades=trades).to_pydict()
     {'t': [1, 2, 3, 9], 'high': [3, 5, 5, 1]}
 
-    Raises ValueError, naming the part, for what is not supported: what is not about windows stays with your own engine.
-    Nothing but the parsed statement is executed.
+    Raises ValueError, naming the clause, for what is not supported: use your own SQL engine for all that is not about
+    windows. Nothing but the parsed statement is executed.
     """
     if not isinstance(statement, str):
         raise TypeError(f"sash.sql() takes a statement as text; got {statement!r}")
@@ -51,8 +51,8 @@ def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **table
     if len(read.partitions) > 1 and getattr(data, "isStreaming", False):
         raise UnsupportedSQL("on a stream all windows have one PARTITION BY and ORDER BY: start a stream for each")
     columns = host.columns(data)
-    read = read.with_names_beside(columns)
-    output = _output(read, columns)
+    read = read.with_output_names(columns)
+    output = read.output_columns(columns)
     queries = [_query(partition, read.windows, arguments) for partition in read.partitions]
     data = data if read.where is None else host.filtered(data, read.where, read.condition)
     for query in queries:
@@ -65,23 +65,11 @@ def _query(partition: Partition, windows: Any, arguments: dict[str, Any]) -> Que
     return Query(windows, by=partition.by, on=partition.on or None, **arguments, **aggregates)
 
 
-def _output(read: Statement, columns: list[str]) -> list[tuple[str, str]]:
-    """The columns of the result, `*` as those of the table."""
-    found: list[tuple[str, str]] = []
-    for source, name in read.output:
-        found += [(column, column) for column in columns] if source == ALL else [(source, name)]
-    names = [name for _, name in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
-    return found
-
-
 class _Frame:
     """A table in memory."""
 
     def opened(self, data: Any) -> Any:
-        """The table, read if it is lazy or a stream."""
+        """The table; lazy frames and Arrow streams are read."""
         if is_lazy(data):
             return data.collect()
         is_table = isinstance(data, dict | pa.Table | pa.RecordBatch) or package_of(data) in ("pandas", "polars")
@@ -106,7 +94,7 @@ class _Frame:
         return {name: column[chosen] for name, column in data.items()} if isinstance(data, dict) else data[chosen]
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
-        """Columns, by new names."""
+        """Some columns, with new names."""
         sources, names = [source for source, _ in output], [name for _, name in output]
         if isinstance(data, dict):
             return {name: data[source] for source, name in output}
@@ -118,7 +106,7 @@ class _Frame:
 
 
 class _Spark:
-    """A DataFrame of Spark, which computes the condition and the names itself."""
+    """A Spark DataFrame: Spark computes the condition and renames columns."""
 
     def opened(self, data: Any) -> Any:
         """The DataFrame."""
@@ -135,5 +123,5 @@ class _Spark:
         return data.where(sqlglot.transpile(condition, read=DIALECT, write="spark")[0])
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
-        """Columns, by new names."""
+        """Some columns, with new names."""
         return data.selectExpr(*(f"`{source}` as `{name}`" for source, name in output))

@@ -1,4 +1,4 @@
-"""SQL's aggregate functions as those of sash."""
+"""Translate aggregate functions of SQL to those of sash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sash.monoids.arithmetic import Aggregated
 
 
 class UnsupportedSQL(ValueError):
-    """A statement has what `sash.sql` does not compute."""
+    """A statement has something that `sash.sql` does not support."""
 
 
 def text_of(node: Any) -> str:
@@ -29,7 +29,7 @@ def column_of(node: Any) -> ColumnLike:
 
 
 def number_of(node: Any, what: str) -> Any:
-    """A number that is written out. Raises UnsupportedSQL for anything else."""
+    """A numeric literal. Raises UnsupportedSQL for anything else."""
     if type(node).__name__ != "Literal" or node.is_string:
         raise UnsupportedSQL(f"{what} must be a number; got {text_of(node)}")
     text = str(node.this)
@@ -92,8 +92,8 @@ def _ignoring_nulls(e: Any, where: Any) -> Aggregated:
     raise UnsupportedSQL(f"{text_of(e)}: IGNORE NULLS is for FIRST_VALUE, LAST_VALUE and NTH_VALUE")
 
 
-def _of_a_row(e: Any, _where: Any) -> Aggregated:
-    """A function that would return nulls."""
+def _with_nulls(e: Any, _where: Any) -> Aggregated:
+    """Refuse a function that could return the null of a row: aggregates skip nulls."""
     name = text_of(e).partition("(")[0]
     raise UnsupportedSQL(
         f"{text_of(e)}: aggregates skip nulls, so write {name}(… IGNORE NULLS); without nulls the result is the same"
@@ -124,20 +124,20 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Aggregated]] = {
     "Count": _count,
     "CovarPop": _two(f.covariance, ddof=0),
     "CovarSamp": _two(f.covariance),
-    "First": _of_a_row,
-    "FirstValue": _of_a_row,
+    "First": _with_nulls,
+    "FirstValue": _with_nulls,
     "GroupConcat": _joined,
     "IgnoreNulls": _ignoring_nulls,
     "Kurtosis": _one(f.kurtosis, bias=False),
-    "Last": _of_a_row,
-    "LastValue": _of_a_row,
+    "Last": _with_nulls,
+    "LastValue": _with_nulls,
     "LogicalAnd": _one(f.all),
     "LogicalOr": _one(f.any),
     "Max": _one(f.max),
     "Median": _one(f.median),
     "Min": _one(f.min),
     "Mode": _one(f.mode),
-    "NthValue": _of_a_row,
+    "NthValue": _with_nulls,
     "PercentileCont": _quantile("linear"),
     "PercentileDisc": _quantile("equiprobable"),
     "RegrIntercept": _two(f.intercept, swapped=True),
@@ -151,7 +151,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Aggregated]] = {
     "VariancePop": _one(f.var, ddof=0),
     "WithinGroup": _within_group,
 }
-"""By the class of sqlglot."""
+"""By class of sqlglot: the function that translates a call."""
 
 OURS = {
     "geometric_mean",
@@ -172,11 +172,11 @@ NAMES = (
     "mode, nth_value, percentile_cont, percentile_disc, product, quantile_cont, quantile_disc, regr_intercept, "
     "regr_slope, row_number, skewness, stddev, stddev_pop, string_agg, sum, var_pop, variance"
 )
-"""For messages."""
+"""The supported functions, for error messages."""
 
 
 def aggregate_of(e: Any, where: Any) -> Aggregated:
-    """The aggregate of a call. Raises UnsupportedSQL for a function that is not supported, by its name."""
+    """The aggregate of a call. Raises UnsupportedSQL, naming the function, if it is not supported."""
     kind = type(e).__name__
     if kind in FUNCTIONS:
         return FUNCTIONS[kind](e, where)

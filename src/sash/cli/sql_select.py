@@ -1,4 +1,4 @@
-"""Read the columns of a SELECT: with OVER a result for each row, with GROUP BY one for each key and window."""
+"""Read the columns of a SELECT: with OVER, a result for each row; with GROUP BY, one for each key and window."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sash.cli.sql_aggregates import UnsupportedSQL, aggregate_of, column_of, number_of, text_of
 from sash.cli.sql_windows import ENDLESS, frame_of, length_of, spark_window, table_window
 from sash.expressions.parser import expr
+from sash.expressions.tree import Expr
 from sash.monoids import functions as f
 from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
@@ -21,7 +22,7 @@ ALL = "*"
 
 TABLE_FUNCTIONS = ("tumble", "hop", "session", "cumulate")
 MARK = "sash_"
-"""Before the names of table functions: `session` is a word of SQL that the parser takes for something else."""
+"""A prefix of table functions, because the parser has another meaning for `session`."""
 
 _ARITHMETIC = {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.truediv}
 
@@ -40,9 +41,9 @@ class Selected(NamedTuple):
 
     partitions: tuple[Partition, ...]
     windows: Windows | None
-    """With GROUP BY the windows of all aggregates; else each has its own."""
+    """With GROUP BY, the windows of all aggregates; else None: each aggregate has its own."""
     output: tuple[tuple[str, str], ...]
-    """The columns of the result: in the frame that the query gives, and with their names in the SELECT."""
+    """The columns of the result: each column of the query's output with its name in the SELECT."""
 
 
 def arguments_of(call: Any) -> list[Any]:
@@ -74,7 +75,7 @@ class SelectReader:
             yield inner, str(item.alias) if type(item).__name__ == "Alias" else ""
 
     def add(self, source: str, name: str) -> None:
-        """A column of the result. Raises UnsupportedSQL for a second one of the same name."""
+        """Add a column to the result. Raises UnsupportedSQL for a second one of the same name."""
         if any(name == other for _, other in self.output) and name != ALL:
             raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
         self.output.append((source, name))
@@ -93,8 +94,15 @@ class SelectReader:
         return self.leaf(e)
 
     def leaf(self, e: Any) -> Aggregated:
-        """An aggregate by itself."""
+        """An aggregate, without arithmetic."""
         raise NotImplementedError
+
+
+def _unfiltered(call: Any) -> tuple[Any, Expr | None]:
+    """A call without its FILTER clause, and the condition of that."""
+    if type(call).__name__ != "Filter":
+        return call, None
+    return call.this, expr(text_of(call.expression.this))
 
 
 def _has(e: Any, *kinds: str) -> bool:
@@ -102,7 +110,7 @@ def _has(e: Any, *kinds: str) -> bool:
 
 
 class RowsReader(SelectReader):
-    """A result for each row: aggregates with OVER."""
+    """Reads aggregates with OVER: a result for each row."""
 
     def __init__(self, select: Any) -> None:
         super().__init__(select)
@@ -111,7 +119,7 @@ class RowsReader(SelectReader):
         self.places: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
     def read(self) -> Selected:
-        """What the SELECT asks for."""
+        """Read the SELECT."""
         later = []
         for e, name in self.items():
             if type(e).__name__ == "Star":
@@ -130,7 +138,7 @@ class RowsReader(SelectReader):
         return Selected(tuple(self.partitions.values()), None, tuple(self.output))
 
     def _place(self, e: Any, source: str) -> None:
-        """Compute an expression in the partition of its windows; one without windows in the first."""
+        """Add an expression to the partition of its windows; one without windows to the first partition."""
         self.places = set()
         made = self.formula(e) if _has(e, "Window") else self._value(e)
         if len(self.places) > 1:
@@ -150,9 +158,7 @@ class RowsReader(SelectReader):
             return self._value(e)
         by, on, window, text = self._over(e)
         self.places.add((by, on))
-        call, where = e.this, None
-        if type(call).__name__ == "Filter":
-            call, where = call.this, expr(text_of(call.expression.this))
+        call, where = _unfiltered(e.this)
         kind = type(call).__name__
         if kind == "Lag":
             n = number_of(call.args["offset"], "the distance of LAG") if call.args.get("offset") else 1
@@ -164,7 +170,7 @@ class RowsReader(SelectReader):
         return aggregate_of(call, where).over(window)
 
     def _over(self, e: Any) -> tuple[tuple[str, ...], tuple[str, ...], WindowKind, str]:
-        """Partition, order and window of an OVER, which may be by name or begin with one."""
+        """Partition, order and window of an OVER clause, which may refer to a named window."""
         spec, text = e, text_of(e).partition(" OVER ")[2]
         keys, order, frame = spec.args.get("partition_by"), spec.args.get("order"), spec.args.get("spec")
         name = str(e.args.get("alias") or "").lower()
@@ -191,10 +197,10 @@ class RowsReader(SelectReader):
 
 
 class SlidesReader(SelectReader):
-    """A result for each key and window: GROUP BY with TUMBLE, HOP, SESSION, CUMULATE, or Spark's window()."""
+    """Reads GROUP BY with TUMBLE, HOP, SESSION, CUMULATE, or Spark's window(): a result for each key and window."""
 
     def read(self) -> Selected:
-        """What the SELECT asks for."""
+        """Read the SELECT."""
         call, names = self._window()
         name = str(call.name).lower()
         if name.startswith(MARK):
@@ -223,7 +229,7 @@ class SlidesReader(SelectReader):
         return Selected((Partition(by, (str(time.name),), found),), made, tuple(self.output))
 
     def _edge(self, e: Any) -> str | None:
-        """The column of a window's start or end; None for anything else."""
+        """The name of the column for a window's start or end; None for any other expression."""
         if type(e).__name__ == "Column":
             table, name = str(e.args.get("table") or "").lower(), str(e.name).lower()
             if table in ("window", "session_window") and name in ("start", "end"):
@@ -237,7 +243,7 @@ class SlidesReader(SelectReader):
         return None
 
     def _window(self) -> tuple[Any, list[str]]:
-        """The call that makes the windows, and the keys of GROUP BY."""
+        """The call that defines the windows, and the keys of GROUP BY."""
         source = self.select.args["from_"].this.this
         call = source if type(source).__name__ == "Anonymous" else None
         names = []
@@ -261,14 +267,11 @@ class SlidesReader(SelectReader):
         """An aggregate, with FILTER or without."""
         if type(e).__name__ == "Window":
             raise UnsupportedSQL(f"{text_of(e)}: OVER and GROUP BY do not go together: write two statements")
-        where = None
-        if type(e).__name__ == "Filter":
-            e, where = e.this, expr(text_of(e.expression.this))
-        return aggregate_of(e, where)
+        return aggregate_of(*_unfiltered(e))
 
 
 def _name(e: Any) -> str:
-    """The name of a column without AS: the function and what it reads."""
+    """The name of a column without AS: the function and its arguments."""
     inner = e.this if type(e).__name__ in ("Window", "Filter") else e
     inner = inner.this if type(inner).__name__ == "Filter" else inner
     words = re.findall(r"\w+", text_of(inner).lower())

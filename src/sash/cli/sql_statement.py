@@ -1,6 +1,6 @@
 """Read a SELECT statement: its table, its condition, its windows, and the columns of the result.
 
-text ──sqlglot──▶ tree ──▶ Statement: queries over one table, and which of their columns the result has
+text ──sqlglot──▶ tree ──▶ Statement: queries over one table, and the columns of the result
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sash.cli.sql_aggregates import UnsupportedSQL, text_of
-from sash.cli.sql_select import MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, arguments_of
+from sash.cli.sql_select import ALL, MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, arguments_of
 from sash.expressions.parser import DIALECT, expr
 from sash.expressions.tree import Expr
 from sash.monoids.arithmetic import Aggregated
@@ -23,7 +23,7 @@ from sash.plan.query import Query
 RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
 """Names that an aggregate of a query cannot have."""
 
-ELSEWHERE = {
+UNSUPPORTED = {
     "joins": "JOIN",
     "distinct": "DISTINCT",
     "having": "HAVING",
@@ -48,12 +48,12 @@ class Statement:
     """The text of `where`."""
     partitions: tuple[Partition, ...]
     windows: Windows | None
-    """Those of GROUP BY; None: each aggregate has its own, and each row a result."""
+    """The windows of GROUP BY; None: each aggregate has its own window, and each row a result."""
     output: tuple[tuple[str, str], ...]
     """Columns of the result, each with its name."""
 
-    def with_names_beside(self, columns: Container[str]) -> Statement:
-        """Aggregates by their names in the result, where the table has no such column: errors then name them."""
+    def with_output_names(self, columns: Container[str]) -> Statement:
+        """Name aggregates as in the result, if the table has no such column, so that errors have these names."""
         computed = {source for partition in self.partitions for source in partition.aggregates}
         names = {s: name for s, name in self.output if s in computed and name.isidentifier() and name not in columns}
         names = {source: name for source, name in names.items() if name not in RESERVED_ARGUMENTS}
@@ -64,11 +64,25 @@ class Statement:
         output = tuple((names.get(source, source), name) for source, name in self.output)
         return replace(self, partitions=partitions, output=output)
 
+    def output_columns(self, columns: Sequence[str]) -> list[tuple[str, str]]:
+        """The columns of the result with their names, and `*` as the columns of the table.
+
+        Raises UnsupportedSQL if two have the same name.
+        """
+        found: list[tuple[str, str]] = []
+        for source, name in self.output:
+            found += [(column, column) for column in columns] if source == ALL else [(source, name)]
+        names = [name for _, name in found]
+        for name in names:
+            if names.count(name) > 1:
+                raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
+        return found
+
 
 def statement_of(text: str) -> Statement:
-    """Read a statement. Raises UnsupportedSQL, naming the part, for what is not supported."""
+    """Read a statement. Raises UnsupportedSQL, naming the clause, for what is not supported."""
     select = _parsed(text)
-    for clause, name in ELSEWHERE.items():
+    for clause, name in UNSUPPORTED.items():
         if select.args.get(clause):
             raise UnsupportedSQL(
                 f"{name} is not about windows: use your own engine for it, before or after sash.sql; "
@@ -84,7 +98,7 @@ def statement_of(text: str) -> Statement:
 
 
 def formula_of(text: str) -> Aggregated:
-    """Read an aggregate, or arithmetic with aggregates, as GROUP BY has them. Raises UnsupportedSQL for anything else.
+    """Read an aggregate, or arithmetic with aggregates, without OVER. Raises UnsupportedSQL for anything else.
 
     >>> formula_of("max(price) - min(price) FILTER (WHERE ok)")
     max('price') - min('price', where='ok')
@@ -123,11 +137,11 @@ def _parsed(text: str) -> Any:
 _TABLE = re.compile(
     r"\bTABLE\s+(\w+)(?:\s+PARTITION\s+BY\s+[\w\s,]+?)?(?=\s*,\s*(?:\w+\s*=>\s*)?DESCRIPTOR)", re.IGNORECASE
 )
-"""The table of a window function; GROUP BY repeats its PARTITION BY."""
+"""The table argument of a window function. Its PARTITION BY is dropped, because GROUP BY repeats it."""
 
 
 def _plain(text: str) -> str:
-    """The text with Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) as a function that the parser knows."""
+    """Rewrite Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) to a function call that the parser understands."""
     names = "|".join(TABLE_FUNCTIONS)
     call = re.compile(rf"\bTABLE\s*\(\s*(?=(?:{names})\s*\()", re.IGNORECASE)
     while found := call.search(text):

@@ -1,4 +1,4 @@
-"""SQL's window frames and window functions of tables as the windows of sash."""
+"""Translate window frames and window table functions of SQL to windows of sash."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sash.cli.sql_aggregates import UnsupportedSQL, number_of, text_of
 from sash.windows import Count, Duration, Lifetime, Session, Time, WindowKind
 
 ENDLESS = 2**62
-"""Rows of a window that nothing leaves."""
+"""The size of a window of rows that no row ever leaves."""
 
 UNITS = {"NANOSECOND": "ns", "MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h"}
 UNITS |= {"DAY": "d", "WEEK": "w", "MONTH": "mo", "QUARTER": "q", "YEAR": "y"}
 
 
 def length_of(node: Any, what: str) -> Any:
-    """A duration in the words of sash, or a number. Raises UnsupportedSQL for anything else."""
+    """A duration in the syntax of sash, or a number. Raises UnsupportedSQL for anything else."""
     if type(node).__name__ == "Interval":
         unit = str(node.args.get("unit") or "").upper().removesuffix("S")
         text = str(node.this.this) if node.this is not None else ""
@@ -33,7 +33,7 @@ def length_of(node: Any, what: str) -> Any:
 
 
 def frame_of(spec: Any, is_ordered: bool, text: str) -> WindowKind:
-    """The window of a frame clause; None: SQL's own default."""
+    """The window of a frame clause; None: the default of SQL, all rows up to the current one."""
     if spec is None:
         if not is_ordered:
             raise UnsupportedSQL(f"{text} is the whole partition, which does not slide: add ORDER BY, or use GROUP BY")
@@ -122,7 +122,7 @@ def _signed(length: Any, sign: int) -> Any:
 
 
 def table_window(name: str, lengths: list[Any]) -> Any:
-    """The windows of a function of Flink, from its lengths in the order in which it takes them."""
+    """The windows of a table function of Flink, from its lengths in order."""
     if name == "tumble" and 1 <= len(lengths) <= 2:
         return Time(lengths[0], every=lengths[0], offset=lengths[1] if len(lengths) == 2 else 0)
     if name == "hop" and 2 <= len(lengths) <= 3:
@@ -136,7 +136,7 @@ def table_window(name: str, lengths: list[Any]) -> Any:
 
 
 def _cumulated(step: Any, size: Any) -> dict[str, Time]:
-    """A window for each number of steps, all of which begin where the largest does."""
+    """Cumulating windows: one for each number of steps, all with the same start."""
     first, whole = _signed(step, 1), _signed(size, 1)
     if whole % first != 0 * whole:
         raise UnsupportedSQL(f"CUMULATE: the size {size} must be a multiple of the step {step}")

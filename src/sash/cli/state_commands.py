@@ -16,10 +16,10 @@ from sash.cli.main import WrongUsage
 def inspect(
     path: Annotated[str, typer.Argument(help="A snapshot, a store of RocksDB, or a checkpoint of a Spark stream.")],
     top: Annotated[int, typer.Option(min=0, help="How many of the largest keys to show.")] = 3,
-    job: Annotated[str, typer.Option(help="The job of the state, if its aggregates are the user's own.")] = "",
+    job: Annotated[str, typer.Option(help="The job of the state, if it has user-defined aggregates.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Show what state has: its query, watermark, offset, keys, the largest ones, pages and bytes."""
+    """Show the content of a state: its query, watermark, offset, keys, the largest keys, pages and bytes."""
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.state_summary import state_summary, summary_lines

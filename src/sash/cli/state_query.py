@@ -1,4 +1,4 @@
-"""The query that wrote a state, from the description in its root page: read as constants and names, never executed."""
+"""Rebuild the query that wrote a state from the description in its root page, which is parsed and never executed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OPERATORS: dict[type[ast.operator], Any] = {
 
 
 def described_query(described: Mapping[str, Any], schema: pa.Schema, fingerprint: str) -> Query | None:
-    """The query of a description, if it is the one that wrote the state; None if the description does not have it all.
+    """The query of a description, if it is the one that wrote the state; None if the description is not complete.
 
-    A description has no functions: of a query with aggregates of the user's own, the query itself is needed.
+    A description has no functions: for user-defined aggregates, the query itself is needed.
     """
     try:
         given = {name: _value(described[name]) for name in ("lateness", "forget", "min_periods") if described.get(name)}

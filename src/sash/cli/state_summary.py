@@ -1,4 +1,4 @@
-"""`sash inspect`: the content of a snapshot, a store or a checkpoint of Spark, without its query."""
+"""`sash inspect`: summarize a snapshot, a store or a Spark checkpoint, without its query."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sash.stores.envelope import PageError, decoding, fingerprint_of, read_json,
 COUNTERS = ("rows_in", "rows_out", "late", "untimed")
 
 KINDS = {"b": "buckets of keys", "s": "elements of large keys", "q": "reorder buffer", "e": "eager state"}
-"""Kinds of pages, by the first letter of their names; others go by their names."""
+"""Kinds of pages, by the first letter of their names; other pages are listed by name."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class StatePages:
 
     pages: Mapping[str, bytes]
     schema: pa.Schema | None = None
-    """That of the rows; None: the root page has it."""
+    """The columns of the input rows; None: the root page has them."""
 
 
 def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[str, Any]:
     """Summarize a snapshot (a file), a store of RocksDB or a checkpoint of Spark (directories).
 
     top: how many of the largest keys to list.
-    query: the query of the state, for keys of a query that its description does not have in full.
+    query: the query of the state, needed to list keys if the stored description is not complete.
 
     Raises FileNotFoundError if there is nothing, PageError if the state is damaged.
     """
@@ -100,7 +100,7 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 def _largest(states: Sequence[StatePages], top: int, query: Query | None) -> dict[str, Any]:
-    """The keys with the most elements, None if the query is not known well enough to read them."""
+    """The keys with the most elements; None if the query that is needed to read them is unknown."""
     if not top:
         return {}
     found: list[tuple[int, dict[str, Any]]] = []
@@ -179,7 +179,7 @@ def _by_kind(pages: Iterable[tuple[str, bytes]]) -> dict[str, dict[str, int]]:
 
 
 def summary_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The same for people: names and values."""
+    """The summary as readable text: names and values."""
     query = found["query"]
     if query is not None:
         for name, window in query["windows"].items():
@@ -214,7 +214,7 @@ def summary_lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for kind, sizes in found["pages"].items():
         yield f"pages: {kind}", f"{sizes['pages']:,} of {sizes['bytes']:,} bytes"
     if "largest" in found and found["largest"] is None:
-        yield "largest keys", "unknown: the state does not have its query in full; give it with --job"
+        yield "largest keys", "unknown: the state does not describe its query completely; give it with --job"
     for number, one in enumerate(found.get("largest") or (), 1):
         key = ", ".join(f"{name}={value}" for name, value in one["key"].items()) or "all rows"
         yield f"largest key {number}", f"{key}: {one['elements']:,} elements"

@@ -1,10 +1,10 @@
 """Trace a structure, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
 
-Trees in order of time are in `tree_trace.py`.
+Time-ordered trees are in `tree_trace.py`.
 
 vals  3  1  4            aggregates by position, as the structure keeps them
 aggs  4  4  4
-      F     B  E         pointers: half-open, E is behind the youngest
+      F     B  E         pointers: half-open, E is one past the youngest
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
 
 AGGREGATES = ("max", "min", "sum", "product", "mean", "first", "last", "median", "mode")
-"""What may be traced; the first that a structure accepts is the default."""
+"""Aggregates that can be traced; the first that a structure accepts is the default."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class TraceStep:
     start: int
     """The position of the first cell of `arrays`."""
     arrays: dict[str, list[str]]
-    """What is kept by position, from the oldest element to the youngest."""
+    """The stored values by position, from the oldest element to the youngest."""
     pointers: dict[str, int]
     states: dict[str, str]
-    """Aggregates that are kept beside."""
+    """Other stored aggregates, and counts."""
     combines: int
     """Calls of ⊕ by the operation; an inverse counts as one."""
     query_combines: int
     result: Any
     nodes: list[TreeNode] = field(default_factory=list)
-    """Those of a tree in order of time, from the root down."""
+    """The nodes of a time-ordered tree, from the root down."""
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON value."""
@@ -57,7 +57,7 @@ class TraceStep:
 
 
 def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int) -> Iterator[TraceStep]:
-    """Slide a window of some rows over values; over pairs of time and value, if the structure is in order of time.
+    """Slide a window of `size` rows over values, or over pairs of time and value if the structure is time-ordered.
 
     Raises WrongUsage for an unknown name, and for an aggregate that the structure does not accept.
     """
@@ -82,7 +82,7 @@ def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int
 
 
 def _tree_steps(window: Any, calls: list[int], values: Sequence[Any], size: int) -> Iterator[TraceStep]:
-    """Insert values at their times, in the order given; the oldest leaves when there are more than `size`."""
+    """Insert values at their times, in the given order; evict the oldest when there are more than `size`."""
 
     def step(operation: str) -> TraceStep:
         combines, calls[0] = calls[0], 0
@@ -102,7 +102,7 @@ def _tree_steps(window: Any, calls: list[int], values: Sequence[Any], size: int)
 
 
 def values_of(text: str) -> list[Any]:
-    """Values between commas: all whole numbers, else all numbers, else texts."""
+    """Values separated by commas: all integers, else all numbers, else strings."""
     words = [word.strip() for word in text.split(",")]
     if any(":" in word for word in words):
         return _pairs(words)
@@ -115,7 +115,7 @@ def values_of(text: str) -> list[Any]:
 
 
 def _pairs(words: Sequence[str]) -> list[Any]:
-    """Pairs of a time and a value, such as 2:5. Raises WrongUsage if a word is none."""
+    """Pairs of a time and a value, such as 2:5. Raises WrongUsage for anything else."""
     for word in words:
         if word.count(":") != 1 or not all(word.split(":")):
             raise WrongUsage(f"{word!r} is not a time and a value, such as 2:5; write all values like that, or none")
@@ -207,7 +207,7 @@ def _arrays(window: Any) -> dict[str, list[Any]]:
 
 
 def _text(window: Aggregator, state: Any) -> str:
-    """A state as people read it: lowered. The identity, and a slot that is not in use, have no value."""
+    """A state as readable text: lowered. The identity and unused slots have no value."""
     if state is None or window.monoid.same(state, window.monoid.identity):
         return "·"
     return str(window.monoid.lower(state))

@@ -1,4 +1,4 @@
-"""Tables in files: Parquet, CSV and JSON lines, by their suffixes."""
+"""Read and write tables in files: Parquet, CSV and JSON lines, by suffix."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def read_table(path: str) -> pa.Table:
 
 
 def require_output(path: str) -> None:
-    """Raises WrongUsage unless the suffix names a format that is written."""
+    """Raises WrongUsage unless the suffix is that of a supported format."""
     if not path.endswith(OUTPUTS):
         raise WrongUsage(f"--out {path}: the name must end in one of {', '.join(OUTPUTS)}")
 
 
 def write_file(table: pa.Table, path: str) -> None:
-    """Write a table to a file, in the format of its suffix; a file that is there is replaced."""
+    """Write a table to a file, in the format of its suffix; an existing file is replaced."""
     new = Path(f"{path}.new")
     if path.endswith(".parquet"):
         pq.write_table(table, new)

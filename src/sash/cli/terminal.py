@@ -31,7 +31,7 @@ def write_json(value: Any, to: TextIO | None = None) -> None:
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
-    """Rows for people in a terminal, with a note below; as CSV, and without it, in a pipe."""
+    """Write rows as a table with a note below in a terminal; in a pipe as CSV, without the note."""
     if not is_terminal():
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
@@ -51,7 +51,7 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
 
 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
-    """Rows of a result: the first ones in a terminal, all as CSV in a pipe, all as JSON lines on demand."""
+    """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
     if as_json:
         for batch in table.to_batches():
             sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
@@ -62,7 +62,7 @@ def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
 
 
 def write_tree(text: str) -> None:
-    """Text as a tree: the first line is the root, and a line is below the last one that is indented less."""
+    """Print text as a tree: the first line is the root, and a line belongs to the last line that is indented less."""
     first, *lines = [line for line in text.splitlines() if line.strip()]
     root = Tree(Text(first))
     above = [(-1, root)]
@@ -75,7 +75,7 @@ def write_tree(text: str) -> None:
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
-    """The values of each row as texts or numbers: the texts that JSON has, which are the same everywhere."""
+    """The values of each row as strings or numbers, formatted as in JSON."""
     for row in encode_json(batch):
         yield tuple(
             json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value

@@ -1,4 +1,4 @@
-"""A trace of a structure as SVG: a row of cells for each array, the pointers below; a tree as boxes."""
+"""Draw a trace of a structure as SVG: a row of cells for each array, with pointers below; trees as boxes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sash.cli.structure_trace import TraceStep, labels_of
 from sash.cli.tree_drawing import tree_svg
 
 CELL, HIGH, LEFT, GAP = 46, 24, 90, 16
-"""Width and height of a cell, where the first one begins, and the space between steps; in pixels."""
+"""Width and height of a cell, x of the first cell, and space between steps, in pixels."""
 
 STYLE = "text{font:13px sans-serif;fill:#222}.name{fill:#666}.pointer{fill:#0072B2;font-weight:bold}"
 STYLE += "rect{fill:#f4f4f4;stroke:#999}"
 
 
 def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
-    """The steps below each other; elements stay in their columns, so that the window moves to the right."""
+    """The steps, one below the other. Elements stay in their columns, so the window moves to the right."""
     drawn = [_text(12, 20, title, "pointer")]
     top, widest = 36, 420
     for number, step in enumerate(steps, 1):

@@ -1,4 +1,4 @@
-"""The nodes of a tree as SVG: a box for each, levels below each other, edges between them, fingers at the leaves."""
+"""Draw a tree as SVG: a box for each node, levels below each other, edges between them, fingers at the leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LETTER, PAD, HIGH, LEVEL, SPACE = 8, 12, 42, 72, 14
 
 
 def tree_svg(nodes: Sequence[TreeNode], left: int, top: int) -> tuple[list[str], int, int]:
-    """The elements of a drawing, the x behind its last box, and the y below it."""
+    """The elements of a drawing, and the x and y of its end."""
     below = children_of(nodes)
     centres: dict[int, float] = {}
     depths: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The live page in the shell: `sash ui`, and what `sash run` shows of itself."""
+"""The live page for commands: `sash ui`, and the page of `sash run --ui`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sash.cli.commands import app
 if TYPE_CHECKING:
     from sash.cli.page.live_page import LivePage
 
-Host = Annotated[str, typer.Option(help="The address of the page; by default this machine alone reaches it.")]
+Host = Annotated[str, typer.Option(help="The address of the page; by default only this machine can reach it.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port of the page; by default a free one.")]
 
 LOOPBACK = "127.0.0.1"
@@ -28,7 +28,7 @@ def ui(host: Host = LOOPBACK, port: Port = 0) -> None:
     from sash.cli.page.live_page import LivePage
     from sash.cli.page.run_directory import RunBoard, run_directory
 
-    run_directory()  # refuse one that others can enter now, not in the page
+    run_directory()  # raises now, and not later in the page, if other users can enter it
     with LivePage(host, port, board=RunBoard()) as page, contextlib.suppress(KeyboardInterrupt):
         sys.stdout.write(f"{_address(page)}\n")
         sys.stdout.flush()
@@ -41,7 +41,7 @@ def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -
 
     name: the name of the run.
     on_page: serve a page, and print its address on the standard error.
-    host, port: where.
+    host, port: the address of the page.
     """
     from sash.cli.page.live_page import LivePage
     from sash.cli.page.query_board import QueryBoard
@@ -60,5 +60,5 @@ def watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -
 
 
 def _address(page: LivePage) -> str:
-    """The address of a page, with a warning if others reach it."""
-    return page.url if page.is_local else f"{page.url} (all that reach this machine see it, if they have the token)"
+    """The address of a page, with a warning if other machines can reach it."""
+    return page.url if page.is_local else f"{page.url} (other machines can see it with the token)"

@@ -130,7 +130,7 @@ def test_a_key_that_a_person_writes() -> None:
     assert newest.of_key('["a", "2024-01-02"]').table["n"].to_pylist() == [1]
     assert newest.of_key('["c", "2024-01-02"]').table["n"].to_pylist() == []
     for wrong in ("a", "{}", '["a"]', '["a", "no day"]', "[" * 9):
-        with pytest.raises(ValueError, match=r"key=|no value of the key column 'day'"):
+        with pytest.raises(ValueError, match=r"key=|not a value of the key column 'day'"):
             newest.of_key(wrong)
 
 
@@ -171,8 +171,8 @@ def test_percentiles_are_right_within_five_percent() -> None:
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     rate = RowRate()
     for i in range(1000):
-        rate.note(i * 100, now=i / 10)
+        rate.add(i * 100, now=i / 10)
     assert rate.current(now=99.9) == pytest.approx(1000, rel=0.01)
     assert rate.current(now=200) == 0
-    assert len(rate.history(99.9)) < rate.NOTES
+    assert len(rate.history(99.9)) < rate.KEPT
     assert all(one == pytest.approx(1000, rel=0.01) for _, one in rate.history(99.9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 LEAST = 1e-6
-"""Seconds: what is shorter counts as this."""
+"""Seconds: shorter durations count as this."""
 
 PER_OCTAVE = 8
 OCTAVES = 32
@@ -23,7 +23,7 @@ class LatencyHistogram:
     >>> 0.0475 < calls.percentile(50) < 0.0525, calls.percentile(100)
     (True, 0.1)
 
-    One thread adds, others may read: the values that they see are those of a moment or two apart.
+    One thread adds, others may read: the values that they read may differ by a few calls.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class LatencyHistogram:
         self.count += 1
 
     def percentile(self, percent: float) -> float | None:
-        """The duration that so many percent do not exceed; None if there is none."""
+        """The duration that `percent` of all durations do not exceed; None if there are none."""
         buckets = [*self._buckets]
         wanted, seen = math.ceil(sum(buckets) * percent / 100), 0
         for place, count in enumerate(buckets):
@@ -50,6 +50,6 @@ class LatencyHistogram:
         return None
 
     def to_json(self) -> dict[str, float | None]:
-        """Number, percentiles and the greatest, in seconds."""
+        """Count, percentiles and maximum, in seconds."""
         found = {f"p{percent}": self.percentile(percent) for percent in (50, 90, 99)}
         return {"count": self.count, **found, "max": self.greatest if self.count else None}

@@ -1,4 +1,4 @@
-"""LivePage: a local web page with the figures and the newest results of running queries."""
+"""LivePage: a local web page with metrics and the newest results of running queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LivePage:
         if not isinstance(host, str) or not host:
             raise TypeError(f"host= takes a name or an address, such as '127.0.0.1'; got {host!r}")
         self._own: QueryBoard | None = None
-        if board is None:  # without one of its own, a page needs no engine: `sash ui` starts at once
+        if board is None:  # imported here, because it loads the engine, which `sash ui` does not need
             from sash.cli.page.query_board import QueryBoard
 
             board = self._own = QueryBoard()
@@ -86,7 +86,7 @@ class LivePage:
 
     def _watching(self) -> QueryBoard:
         if self._own is None:
-            raise TypeError("this page shows a board of others: watch queries there")
+            raise TypeError("this page shows the board it was given: watch queries there")
         return self._own
 
     def __enter__(self) -> LivePage:
@@ -105,7 +105,7 @@ def live_page(*running: Any, host: str = "127.0.0.1", port: int = 0) -> LivePage
     """Serve a web page that shows running queries: rows, watermark, late rows, state, latency, plan and results.
 
     running: operators, streaming queries of Spark, monitors; `watch` adds more, and pipelines.
-    host: the address to serve on; by default only this machine reaches it.
+    host: the address to serve on; by default only this machine can reach it.
     port: the port; 0 takes a free one.
 
     Every request needs the token in `url`, which is random. The page has no effect on results; a call of an operator

@@ -1,9 +1,9 @@
-"""NewestResults: the last results of a query, and those of chosen keys, in bounded memory.
+"""NewestResults: keeps the newest results of a query, and those of chosen keys, in bounded memory.
 
     a call of the query ──add──▶ batches, by reference ──since──▶ rows of a chosen key
     (its own thread)             at most ROWS rows                (threads of the server)
 
-A call adds a reference to its batch. Rows are looked at when someone asks for a key.
+A call adds a reference to its batch. Rows are read only when someone asks for a key.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import pyarrow.compute as pc
 from sash.cli.page.result_keys import key_of, key_texts, rows_of
 
 ROWS = 200_000
-"""Results that are kept, of all keys."""
+"""The maximum number of results that are kept, of all keys."""
 
 BYTES = 64_000_000
-"""Bytes of them."""
+"""The maximum bytes of these results."""
 
 SMALL = 256
-"""So many batches at the end stay apart; then they become one. A batch of one row takes kilobytes."""
+"""Small batches are merged when there are this many: a batch of one row takes kilobytes."""
 
 LARGE = 65_536
-"""Bytes up to which a batch is kept as it is."""
+"""Batches of up to this many bytes are kept without a check."""
 
 SHARED = 4
-"""A larger batch whose buffers have more than so many times its bytes is copied, so that it does not keep them."""
+"""A larger batch whose buffers have more than this many times its bytes is copied, to free the buffers."""
 
 POINTS = 400
-"""Results of a chosen key that are kept."""
+"""The maximum number of results of a chosen key."""
 
 CHOSEN = 32
-"""Keys that are chosen at once; the one that was asked for least recently is dropped."""
+"""The maximum number of chosen keys; the least recently requested one is dropped."""
 
 LISTED, LOOKED_AT = 200, 5_000
-"""Keys that are listed, and the newest results that they are taken from."""
+"""The maximum number of listed keys, and of newest results from which they are taken."""
 
 
 class NewestResults:
@@ -48,7 +48,7 @@ class NewestResults:
     def __init__(self, by: Sequence[str]) -> None:
         self.by = tuple(by)
         self.end = 0
-        """Results so far."""
+        """The number of results so far."""
         self._blocks: deque[pa.RecordBatch] = deque()
         self._small: list[pa.RecordBatch] = []
         self._start, self._bytes = 0, 0
@@ -67,7 +67,7 @@ class NewestResults:
         kept = _bounded(batch)
         size = kept.get_total_buffer_size()
         with self._lock:
-            if kept.num_rows < count:  # the results before would leave a gap
+            if kept.num_rows < count:  # a gap would follow the results before
                 self._blocks.clear()
                 self._small.clear()
                 self._bytes = 0
@@ -83,7 +83,7 @@ class NewestResults:
                 self._bytes -= oldest.get_total_buffer_size()
 
     def _merge(self) -> None:
-        """Make one batch of the small ones at the end."""
+        """Merge the small batches at the end into one."""
         merged = self._small[0] if len(self._small) == 1 else pa.concat_batches(self._small)
         self._bytes += merged.get_total_buffer_size() - sum(one.get_total_buffer_size() for one in self._small)
         self._blocks.append(merged)
@@ -92,7 +92,7 @@ class NewestResults:
     # ---- in threads of the server ----
 
     def since(self, row: int) -> tuple[list[pa.RecordBatch], int]:
-        """The batches of the results from a number on, and how many of them are no longer there."""
+        """The batches of the results from number `row` on, and how many of them were dropped already."""
         with self._lock:
             batches, at = [*self._blocks, *self._small], self._start
         skipped, found = max(at - row, 0), []
@@ -103,7 +103,7 @@ class NewestResults:
         return found, skipped
 
     def keys(self) -> list[str]:
-        """The keys of the newest results as JSON texts, the newest first."""
+        """The keys of the newest results as JSON text, the newest first."""
         if not self.by:
             return ["[]"] if self.end else []
         with self._readers:
@@ -120,55 +120,55 @@ class NewestResults:
             return self._listed[1]
 
     def of_key(self, text: str) -> ChosenKey | None:
-        """The newest results of a key; None before there is a result at all. Raises ValueError for no key of `by`."""
+        """The newest results of a key; None before there is any result. Raises ValueError if `text` is not a key."""
         with self._readers:
             if not self.end:
                 return None
             chosen = self._chosen.get(text)
             if chosen is None:
                 values = self._known.get(text) or key_of(text, self.by, self.since(self.end - 1)[0][-1].schema)
-                chosen = self._chosen[text] = ChosenKey(values)
+                chosen = self._chosen[text] = ChosenKey(self.by, values)
             self._chosen.move_to_end(text)
             while len(self._chosen) > CHOSEN:
                 self._chosen.popitem(last=False)
-            self._catch_up(chosen)
+            chosen.add(*self.since(chosen.seen))
             return chosen
 
     def catch_up(self) -> None:
         """Add the newest results to those of the chosen keys."""
         with self._readers:
             for chosen in self._chosen.values():
-                self._catch_up(chosen)
-
-    def _catch_up(self, chosen: ChosenKey) -> None:
-        batches, skipped = self.since(chosen.seen)
-        chosen.skipped += skipped if chosen.table is not None else 0
-        chosen.seen += skipped + sum(batch.num_rows for batch in batches)
-        found = [rows_of(batch, self.by, chosen.values) for batch in batches]
-        found = [batch for batch in found if batch.num_rows]
-        if not batches or (not found and chosen.table is not None):
-            return
-        table = pa.Table.from_batches(found, batches[0].schema)
-        table = table if chosen.table is None else pa.concat_tables([chosen.table, table])
-        table = _last_revisions(table)
-        chosen.table = table.take(pa.array(range(max(table.num_rows - POINTS, 0), table.num_rows), pa.int64()))
+                chosen.add(*self.since(chosen.seen))
 
 
 class ChosenKey:
-    """A key that someone looks at: its newest results."""
+    """The newest results of a key that someone looks at."""
 
-    def __init__(self, values: tuple[pa.Scalar, ...]) -> None:
-        self.values = values
+    def __init__(self, by: tuple[str, ...], values: tuple[pa.Scalar, ...]) -> None:
+        self.by, self.values = by, values
         self.seen = 0
+        """The number of results, of any key, that were read so far."""
         self.skipped = 0
-        """Results, of any key, that came too fast to be looked at."""
+        """Results, of any key, that were dropped before they were read."""
         self.table: pa.Table | None = None
+
+    def add(self, batches: list[pa.RecordBatch], skipped: int) -> None:
+        """Add the rows of this key among the newest results; `skipped` results before them were dropped."""
+        self.skipped += skipped if self.table is not None else 0
+        self.seen += skipped + sum(batch.num_rows for batch in batches)
+        found = [rows_of(batch, self.by, self.values) for batch in batches]
+        found = [batch for batch in found if batch.num_rows]
+        if not batches or (not found and self.table is not None):
+            return
+        table = pa.Table.from_batches(found, batches[0].schema)
+        table = _last_revisions(table if self.table is None else pa.concat_tables([self.table, table]))
+        self.table = table.take(pa.array(range(max(table.num_rows - POINTS, 0), table.num_rows), pa.int64()))
 
 
 def _bounded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """As many rows of the end as may be kept, copied if they would keep much more memory than their own.
+    """The last rows of a batch, within the limits; copied if the batch would keep much more memory than its own.
 
-    `nbytes` takes 10 µs, the size of all buffers 0.2 µs: so the former is for large ones alone.
+    `nbytes` takes 10 µs, the size of all buffers 0.2 µs: so the former is computed only for large batches.
     """
     count, held = batch.num_rows, batch.get_total_buffer_size()
     if count <= ROWS and held <= LARGE:
@@ -181,7 +181,7 @@ def _bounded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _last_revisions(table: pa.Table) -> pa.Table:
-    """With `emit="eager"` a result comes again when it changes: the last of each."""
+    """The last revision of each result: with `emit="eager"`, a result is emitted again when it changes."""
     if not {"_row", "_revision"} <= {*table.column_names}:
         return table
     names = [name for name in ("_row", "window") if name in table.column_names]

@@ -1,8 +1,8 @@
-"""Access control of a page: a token on every request, and the host name that the browser asked for.
+"""Access control of a page: a token on every request, and a check of the Host header.
 
-A page in another tab cannot read this one (browsers keep origins apart), but its domain may be made to point at
-127.0.0.1 (DNS rebinding): then it is of our origin, and only the Host header tells. So on loopback that must be a name
-of this machine. The token keeps out other users of the machine, and everyone on a network.
+A page in another tab cannot read this one, because browsers separate origins. But its domain may be made to point at
+127.0.0.1 (DNS rebinding): then it has our origin, and only the Host header differs. So on loopback the header must be a
+name of this machine. The token keeps out other users of the machine, and of the network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADERS = {
 
 
 def is_loopback(address: str) -> bool:
-    """Is an address reached from this machine alone?
+    """Can only this machine reach an address?
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
     (True, True, False, True)
@@ -66,15 +66,15 @@ class PageAccess:
         """The name of the cookie: with the port, since browsers share cookies between ports. Set by the server."""
 
     def host_fits(self, header: str | None) -> bool:
-        """Is the Host header a name of this machine? On loopback no other is answered."""
+        """Is the Host header acceptable? On loopback, only a name of this machine is."""
         return not self.loopback or (header is not None and is_loopback(host_name(header)))
 
     def is_token(self, given: str) -> bool:
-        """Is it the token? Takes the same time wherever they differ."""
+        """Is it the token? Compares in constant time."""
         return hmac.compare_digest(given.encode(), self.token.encode())
 
     def admits(self, headers: Message[str, str], given: str) -> bool:
-        """Has a request the token: in its address, as a cookie, or as `Authorization: Bearer …`?"""
+        """Does a request have the token: in its address, as a cookie, or as `Authorization: Bearer …`?"""
         if given:
             return self.is_token(given)
         scheme, _, bearer = headers.get("Authorization", "").partition(" ")
@@ -87,5 +87,5 @@ class PageAccess:
         return found is not None and self.is_token(found.value)
 
     def cookie_header(self) -> str:
-        """The Set-Cookie header: for this site alone, and not for scripts."""
+        """The Set-Cookie header: only for this site, and not for scripts."""
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"

@@ -1,14 +1,14 @@
-"""The server of a page: files, figures as JSON, and events, on a port or on a Unix socket.
+"""The HTTP server of a page: files, metrics as JSON, and events, on a port or on a Unix socket.
 
     GET /                              the page; with ?token= it sets a cookie and redirects to /
     GET /page.css, /page.js, …         its files
-    GET /events                        server-sent events: the figures of all queries, each second
+    GET /events                        server-sent events: the metrics of all queries, each second
     GET /api/queries                   the same, once
     GET /api/queries/NAME/keys         the keys of the newest results, as JSON arrays of the values of `by`
     GET /api/queries/NAME/results?key= the newest results of a key
     GET /api/queries/NAME/plan         the plan as text and as SVG
 
-Nothing is changed by a request. Each connection has a thread; their number is bounded.
+Requests change nothing. Each connection has a thread; their number is bounded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ASSETS = {
 }
 
 CONNECTIONS, STREAMS = 64, 8
-"""Connections at once, and those among them that get events."""
+"""The maximum number of connections, and of those that get events."""
 
 PERIOD = 1.0
 """Seconds between two events."""
@@ -50,9 +50,9 @@ TOO_MANY = {"Retry-After": "5"}
 class PageServer(ThreadingMixIn, HTTPServer):
     """Serves a board on a port of an address, or on a Unix socket that is protected by its directory.
 
-    board: what it shows.
+    board: the queries that it shows.
     address: a host and a port; 0 is any free port. Or the path of a Unix socket.
-    access: what is demanded of requests; None on a Unix socket.
+    access: the access control of requests; None on a Unix socket.
     """
 
     daemon_threads = True
@@ -89,7 +89,7 @@ class PageServer(ThreadingMixIn, HTTPServer):
         return self
 
     def close(self) -> None:
-        """Tell all pages that it ends, and stop."""
+        """Send the last event to all open pages, and stop."""
         self.ended.set()
         for _ in range(40):  # two seconds for the last events
             if not self._open_streams:
@@ -100,7 +100,7 @@ class PageServer(ThreadingMixIn, HTTPServer):
         self._thread.join()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or not at all if there are too many."""
+        """Answer in a thread; close the connection if there are too many."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -114,11 +114,11 @@ class PageServer(ThreadingMixIn, HTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore connections that broke off; requests that fail have an answer."""
+        """Ignore broken connections; failed requests have been answered."""
 
     @contextlib.contextmanager
     def stream(self) -> Any:
-        """A place among the streams of events; None if all are taken."""
+        """Reserve one of the streams of events; None if all are in use."""
         if not self._streams.acquire(blocking=False):
             yield None
             return
@@ -138,7 +138,7 @@ class PageRequest(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Check who asks, and answer."""
+        """Check the access, and answer."""
         split = urlsplit(self.path)
         asked = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
         access = self.server.access
@@ -200,7 +200,7 @@ class PageRequest(BaseHTTPRequestHandler):
                 self._send_events()
 
     def _send_events(self) -> None:
-        """Send the figures again and again; `end` with the last ones."""
+        """Send the metrics each period, until the server ends; the last event is `end`."""
         ended = self.server.ended
         self.wfile.write(b"retry: 1000\n\n")
         while True:

@@ -1,4 +1,4 @@
-"""A plan as SVG, drawn from the text of `explain()`: rows, windows, structures, results, from left to right."""
+"""Draw a plan as SVG from the text of `explain()`: rows, windows, structures, results, from left to right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH, BETWEEN, PAD, LINE, GAP, TOP = 232, 52, 12, 17, 14, 34
 """Width of a box, space between columns, padding, height of a line, space between boxes, and of the titles."""
 
 LETTERS = 33
-"""Letters in a line of a box."""
+"""The maximum number of characters in a line of a box."""
 
 COLUMNS = ("order", "windows", "structures", "results")
 NOTES = ("shared", "ties", "state")
@@ -20,7 +20,7 @@ NOTES = ("shared", "ties", "state")
 
 @dataclass
 class PlanBox:
-    """A box: a name in bold, lines below it, and the names of the boxes that it gets its input from."""
+    """A box: a name in bold, lines below it, and the names of its input boxes."""
 
     name: str
     lines: list[str]
@@ -47,7 +47,7 @@ def plan_sections(text: str) -> dict[str, list[tuple[int, str]]]:
 
 
 def plan_svg(text: str) -> str:
-    """The picture of a plan; colours are those of the page that it is in."""
+    """The picture of a plan, in the colours of the page that contains it."""
     sections = plan_sections(text)
     columns = [_boxes(name, sections) for name in COLUMNS]
     heights = [sum(box.height + GAP for box in boxes) - GAP for boxes in columns]
@@ -116,7 +116,7 @@ def _boxes(section: str, sections: dict[str, list[tuple[int, str]]]) -> list[Pla
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line of a table: two spaces or more are between them."""
+    """The cells of a table line, which are separated by two spaces or more."""
     return re.split(r" {2,}", line)
 
 

@@ -12,7 +12,7 @@ from sash.cli.page.watched_queries import WatchedQueries
 from sash.cli.page.watched_stream import WatchedStream
 
 MOST = 64
-"""Queries on a page."""
+"""The maximum number of queries on a page."""
 
 
 class Board(Protocol):
@@ -25,7 +25,7 @@ class Board(Protocol):
         """The keys of the newest results of a query. Raises KeyError for an unknown name."""
 
     def results(self, name: str, key: str) -> dict[str, Any] | None:
-        """The newest results of a key. Raises KeyError for an unknown name, ValueError if it is no key."""
+        """The newest results of a key. Raises KeyError for an unknown name, ValueError if it is not a key."""
 
     def plan(self, name: str) -> dict[str, str]:
         """The plan as text and as a picture. Raises KeyError for an unknown name."""
@@ -89,7 +89,7 @@ class QueryBoard:
             return self._watched[name]
 
     def _free(self, name: str | None, running: Any) -> str:
-        """A name that is not taken. Raises ValueError for one that is, and for too many queries."""
+        """A free name. Raises ValueError if the name is taken, and for too many queries."""
         with self._lock:
             taken = {*self._watched}
         if len(taken) >= MOST:
@@ -109,7 +109,7 @@ def _watched(running: Any, name: str, query: Any) -> list[WatchedQuery]:
     from sash.engine import Operator, QueriesOperator
     from sash.pipeline import Pipeline
 
-    # by their attributes: to name the classes would load pyspark
+    # recognized by their attributes: importing the classes would load pyspark
     if hasattr(running, "recentProgress") or (hasattr(running, "batches") and hasattr(running, "totals")):
         from sash.spark.stream.monitor import Monitor
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class QueryFigures:
-    """The figures of a query; None is not known."""
+    """The figures of a query; None: unknown."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class QueryFigures:
     late: int
     untimed: int
     malformed: int | None
-    """Records that could not be decoded; an operator gets decoded ones."""
+    """Records that could not be decoded; None for an operator, which gets decoded rows."""
     keys: int
     elements: int
     state_bytes: int
@@ -38,7 +38,7 @@ class QueryFigures:
     lag_of: str
     """Behind what: "clock", or "newest row"."""
     latency: dict[str, float | None]
-    """Number of calls, or micro-batches; percentiles and the greatest, in seconds."""
+    """The number of calls or micro-batches; percentiles and maximum, in seconds."""
     rates: list[tuple[float, float]] = field(default_factory=list)
     """Seconds ago, and rows per second then; the oldest first."""
     has_results: bool = False
@@ -64,53 +64,53 @@ class WatchedQuery(Protocol):
         """The keys of the newest results, as JSON arrays."""
 
     def results(self, key: str) -> dict[str, Any] | None:
-        """The newest results of a key; None before there are any. Raises ValueError if it is no key."""
+        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
 
     def plan(self) -> str:
-        """The text of `explain()`; empty if it is not known."""
+        """The text of `explain()`; empty if it is unknown."""
 
     def catch_up(self) -> None:
-        """Look at what is new, so that it is not missed."""
+        """Read new results before they are dropped."""
 
     def release(self) -> None:
         """Stop watching."""
 
 
 class RowRate:
-    """Rows per second, from counts that are noted now and then."""
+    """Rows per second, from counts at some points in time."""
 
     APART = 0.5
-    """Seconds between two notes that are kept."""
+    """The minimum seconds between two counts that are kept."""
     RECENT = 5.0
-    """Seconds over which the current rate is taken."""
-    NOTES = 240
+    """Seconds over which the current rate is computed."""
+    KEPT = 240
 
     def __init__(self) -> None:
-        self._notes: deque[tuple[float, int]] = deque(maxlen=self.NOTES)
+        self._counts: deque[tuple[float, int]] = deque(maxlen=self.KEPT)
 
-    def note(self, rows: int, now: float | None = None) -> None:
-        """Note a count of rows."""
+    def add(self, rows: int, now: float | None = None) -> None:
+        """Record a count of rows."""
         now = time.monotonic() if now is None else now
-        notes = self._notes
-        if len(notes) > 1 and now - notes[-2][0] < self.APART:
-            notes[-1] = now, rows
+        counts = self._counts
+        if len(counts) > 1 and now - counts[-2][0] < self.APART:
+            counts[-1] = now, rows
         else:
-            notes.append((now, rows))
+            counts.append((now, rows))
 
     def current(self, now: float | None = None) -> float:
         """Rows per second over the last seconds."""
         now = time.monotonic() if now is None else now
-        notes = [*self._notes]
-        start = next((note for note in notes if now - note[0] <= self.RECENT), None)
-        if start is None or start is notes[-1]:
+        counts = [*self._counts]
+        start = next((count for count in counts if now - count[0] <= self.RECENT), None)
+        if start is None or start is counts[-1]:
             return 0.0
-        return (notes[-1][1] - start[1]) / max(now - start[0], 1e-9)
+        return (counts[-1][1] - start[1]) / max(now - start[0], 1e-9)
 
     def history(self, now: float | None = None) -> list[tuple[float, float]]:
-        """Seconds ago and rows per second, between each note and the next."""
+        """Seconds ago and rows per second, between each count and the next."""
         now = time.monotonic() if now is None else now
-        notes = [*self._notes]
+        counts = [*self._counts]
         return [
             (round(now - end[0], 1), round((end[1] - start[1]) / max(end[0] - start[0], 1e-9), 1))
-            for start, end in pairwise(notes)
+            for start, end in pairwise(counts)
         ]

@@ -1,4 +1,4 @@
-"""Keys of results: as JSON texts for a page, and which rows have one."""
+"""Keys of results: as JSON text for a page, and the rows of a key."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def key_texts(batches: list[pa.RecordBatch], by: Sequence[str], most: int) -> di
 
 
 def _named(value: Any, scalar: pa.Scalar) -> Any:
-    """A value of JSON: NaN and infinities, which are null there, by name."""
+    """A JSON value; NaN and infinities, which are null in JSON, by name."""
     is_float = value is None and scalar.is_valid and pa.types.is_floating(scalar.type)
     return str(scalar.as_py()) if is_float else value
 
 
 def key_of(text: str, by: Sequence[str], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
-    """The values of a key that a person wrote. Raises ValueError if they do not fit the columns of `by`."""
+    """Parse a key. Raises ValueError if its values do not fit the columns of `by`."""
     try:
         values = json.loads(text)
     except ValueError:
@@ -56,7 +56,7 @@ def _value(value: Any, name: str, schema: pa.Schema) -> pa.Scalar:
         try:
             return pa.scalar(str(value)).cast(dtype)
         except (pa.ArrowException, TypeError, ValueError):
-            raise ValueError(f"{value!r} is no value of the key column {name!r}, which has the type {dtype}") from None
+            raise ValueError(f"{value!r} is not a value of the key column {name!r} of type {dtype}") from None
 
 
 def rows_of(batch: pa.RecordBatch, by: Sequence[str], values: Sequence[pa.Scalar]) -> pa.RecordBatch:
@@ -75,5 +75,5 @@ def rows_of(batch: pa.RecordBatch, by: Sequence[str], values: Sequence[pa.Scalar
 
 
 def _plain(column: Any) -> Any:
-    """A column with its values, not codes of them."""
+    """A column with its values, without dictionary encoding."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -12,13 +12,13 @@ from sash.cli.page.newest_results import ChosenKey
 from sash.pipeline.json_values import encode_json
 
 EXACT = 2**53
-"""Integers from here on are texts: a browser would round them."""
+"""Integers from here on are sent as strings: a browser would round them."""
 
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def results_json(chosen: ChosenKey, by: tuple[str, ...], on: str | None, inputs: Sequence[str]) -> dict[str, Any]:
-    """Rows of a key, with what a chart needs: positions on the axis, and columns that are numbers.
+    """Rows of a key, with the positions on the axis and the numeric columns of a chart.
 
     chosen: the key and its rows.
     by, on: the key columns and the time column of the query.

@@ -3,8 +3,8 @@
     $XDG_RUNTIME_DIR/sash/  or  /tmp/sash-runs-<user>/     mode 0700, checked: ours, no link, closed to others
         4711-9f2c01d3.sock                                 made at the start of a run, removed at its end
 
-Who can open the socket is who can enter the directory, so that no token is needed. A run that was killed leaves its
-socket: it refuses connections, and the next `sash ui` removes it.
+Only users who can enter the directory can open the socket, so no token is needed. A killed run leaves its socket, which
+refuses connections, and the next `sash ui` removes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from sash.cli.page.query_board import QueryBoard
 
 SECONDS = 2.0
-"""How long a run may take to answer."""
+"""The timeout for the answer of a run."""
 
 
 def run_directory() -> Path:
-    """The directory of this user, made if it is missing. Raises PermissionError if others can enter it."""
+    """The directory of this user, created if it is missing. Raises PermissionError if others can enter it."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     path = (
         Path(base, "sash") if base and Path(base).is_dir() else Path(tempfile.gettempdir(), f"sash-runs-{os.getuid()}")
@@ -77,7 +77,7 @@ class RunBoard:
             with contextlib.suppress(OSError):
                 path.unlink()
             return []
-        except (OSError, ValueError, KeyError, http.client.HTTPException):  # it ends just now, or is stopped
+        except (OSError, ValueError, KeyError, http.client.HTTPException):  # it is just ending, or suspended
             return []
         return [{**one, "name": f"{one['name']} ({_process(path)})"} for one in found]
 
@@ -133,7 +133,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _get(path: Path, target: str) -> Any:
-    """The JSON that a run answers. Raises KeyError and ValueError as its board does, OSError if it does not answer."""
+    """The JSON answer of a run. Raises KeyError and ValueError as its board does, OSError if it does not answer."""
     connection = _UnixConnection(path)
     try:
         connection.request("GET", target, headers={"Connection": "close"})

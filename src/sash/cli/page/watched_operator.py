@@ -1,11 +1,10 @@
-"""WatchedOperator: follows an operator, or that of a pipeline, by the results of its calls.
+"""WatchedOperator: observes the calls of an operator, or of a pipeline's operator.
 
     op.process(batch) ──▶ results, seconds ──▶ counters, a histogram, a reference to the results
                                                         ▲
                                              the server reads them in its threads
 
-The work is done per call, not per row. Measuring the size of the state, which takes longer, is limited to a fiftieth
-of the time.
+The work is per call, not per row. Measuring the size of the state, which takes longer, is limited to 2% of the time.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SHARE = 0.02
 """The share of the time that measuring the size of the state may take."""
 
 ALLOWANCE = 0.5
-"""Seconds that it may take in any case, so that short programs have it after each call."""
+"""Seconds that it may take in any case, so that short programs measure it after each call."""
 
 
 class WatchedCalls:
@@ -53,9 +52,9 @@ class WatchedCalls:
 class WatchedOperator(WatchedCalls):
     """An operator that a page shows.
 
-    operator: whose calls are followed.
-    name: on the page.
-    pipeline: the pipeline that it belongs to, which knows of malformed records.
+    operator: the operator whose calls are observed.
+    name: its name on the page.
+    pipeline: the pipeline that it belongs to, which counts malformed records.
     """
 
     def __init__(self, operator: Operator, name: str, pipeline: Any = None) -> None:
@@ -102,7 +101,7 @@ class CallFigures:
     # ---- in the thread of the query ----
 
     def take(self, operator: Operator, results: pa.RecordBatch, seconds: float) -> None:
-        """Note a call. An error here must not lose its results: the page shows it."""
+        """Record a call. An error here is shown on the page: it must not make the call fail."""
         try:
             self.latency.add(seconds)
             self.newest.add(results)
@@ -111,11 +110,11 @@ class CallFigures:
             self.problem = f"{type(error).__name__}: {error}"
 
     def measure(self, operator: Operator) -> None:
-        """Note the counters, and now and then the size of the state."""
+        """Record the counters, and the size of the state if the time allows."""
         self.progress = operator.progress
         self._time, self._inputs = operator.bound_query.time, operator.bound_query.schema.names
         start = time.monotonic()
-        self.rate.note(self.progress.rows_in, start)
+        self.rate.add(self.progress.rows_in, start)
         affordable = self._spent <= ALLOWANCE + SHARE * (start - self._start)
         if affordable or self.progress.watermark == math.inf:
             self.metrics = operator.metrics

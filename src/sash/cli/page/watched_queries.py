@@ -1,4 +1,4 @@
-"""WatchedQueries: follows the operator of several queries, each with figures of its own."""
+"""WatchedQueries: observes the operator of several queries, with figures for each query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sash.engine import QueriesOperator
 
 
 class WatchedQueries:
-    """The operator of several queries, whose calls are followed once for all of them."""
+    """Observes the calls of the operator once for all queries."""
 
     def __init__(self, operator: QueriesOperator, name: str) -> None:
         if operator.observer is not None:
@@ -34,7 +34,7 @@ class WatchedQueries:
 
 
 class WatchedMember(WatchedCalls):
-    """One of several queries. Those that share a state have its size and counters."""
+    """One of several queries. Queries that share a state show its size and counters."""
 
     def __init__(self, name: str, calls: CallFigures, watched: WatchedQueries) -> None:
         self.name, self.calls, self.watched = name, calls, watched

@@ -9,10 +9,10 @@ from sash.cli.page.query_figures import QueryFigures
 
 
 class WatchedStream:
-    """A streaming query of Spark. Its results are where Spark writes them: a page has the figures alone.
+    """A streaming query of Spark. Spark writes its results to the sink, so the page shows only figures.
 
     monitor: a `sash.spark.Monitor`.
-    name: on the page.
+    name: its name on the page.
     query: the `sash.Query`, whose plan the page shows.
     owned: was the monitor started for the page?
     """
@@ -50,11 +50,11 @@ class WatchedStream:
         )
 
     def keys(self) -> list[str]:
-        """None: results are not here."""
+        """Nothing: Spark writes the results to the sink."""
         return []
 
     def results(self, key: str) -> dict[str, Any] | None:
-        """None: results are not here."""
+        """Nothing: Spark writes the results to the sink."""
         del key
         return None
 
@@ -63,7 +63,7 @@ class WatchedStream:
         return "" if self.query is None else self.query.explain()
 
     def catch_up(self) -> None:
-        """Nothing: the monitor keeps its batches."""
+        """Does nothing: the monitor keeps its batches."""
 
     def release(self) -> None:
         """Stop the monitor, if it was started here."""
