@@ -147,8 +147,8 @@ def _keys(query: Query, table: pa.Table, key: Any, most: int) -> list[tuple[Any,
     wanted = [one if isinstance(one, tuple) else (one,) for one in (key if isinstance(key, list) else [key])]
     for one in wanted:
         if one not in known:
-            shown = repr(one if len(query.by) > 1 else one[0])
-            raise ValueError(f"key= asks for {shown}, which no row has in {', '.join(map(repr, query.by))}")
+            text = repr(one if len(query.by) > 1 else one[0])
+            raise ValueError(f"key= asks for {text}, which no row has in {', '.join(map(repr, query.by))}")
     return wanted
 
 

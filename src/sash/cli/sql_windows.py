@@ -137,10 +137,10 @@ def table_window(name: str, lengths: list[Any]) -> Any:
 
 def _cumulated(step: Any, size: Any) -> dict[str, Time]:
     """Cumulating windows: one for each number of steps, all with the same start."""
-    first, whole = _signed(step, 1), _signed(size, 1)
-    if whole % first != 0 * whole:
+    first, total = _signed(step, 1), _signed(size, 1)
+    if total % first != 0 * total:
         raise UnsupportedSQL(f"CUMULATE: the size {size} must be a multiple of the step {step}")
-    return {str(i): Time(first * i, every=whole, offset=first * i) for i in range(1, int(whole // first) + 1)}
+    return {str(i): Time(first * i, every=total, offset=first * i) for i in range(1, int(total // first) + 1)}
 
 
 def spark_window(name: str, lengths: list[Any]) -> Any:

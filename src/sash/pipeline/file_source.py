@@ -68,7 +68,7 @@ class FileSource:
     poll: seconds between two listings of a directory that is followed.
 
     A file must be complete when it appears: write it under another name and rename it. Later files must have greater
-    names in alphabetical order, so number them with leading zeros.
+    names in lexicographic order, so number them with leading zeros.
     """
 
     def __init__(self, path: Path, layout: FileFormat, schema: pa.Schema | None = None, poll: float = 1.0) -> None:
