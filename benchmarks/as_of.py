@@ -1,4 +1,4 @@
-"""Point-in-time features beside DuckDB and polars: the aggregates of the events before each row of a spine.
+"""Point-in-time features, compared with DuckDB and polars: aggregates of the events before each row of a spine.
 
 All take turns on the same tables, end to end from and to their own kind of frame. The others have several ways:
 
@@ -78,7 +78,7 @@ class Tables:
         )
 
     def keys_below(self, key: int) -> Tables:
-        """The rows of the first keys; the spine's are numbered anew."""
+        """The rows of the first keys; the spine's are renumbered."""
         spine = self.spine.filter(pl.col("k") < key).with_columns(id=pl.int_range(pl.len()))
         return Tables(self.events.filter(pl.col("k") < key), spine)
 
@@ -168,7 +168,7 @@ def sums_joined(tables: Tables) -> pl.DataFrame:
 
 
 def measure(tables: Tables, kind: str, sizes: Sizes) -> dict[str, float]:
-    """Seconds of each, the best of some; the range join's in proportion."""
+    """Seconds of each, the best of several runs; those of the range join are extrapolated."""
     share = max(tables.events.height // sizes.most, 1)
     few = tables.keys_below(KEYS // share)
     connection = in_duckdb(few)
@@ -197,7 +197,7 @@ def cells(figures: dict[str, float]) -> list[str]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     lines = []
     for events, spine in sizes.pairs:

@@ -1,4 +1,4 @@
-"""From which window on a structure beats folding the window anew, and beats it tenfold; throughput against size."""
+"""The window size from which a structure beats recomputing the window, and beats it tenfold; throughput by size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seconds_a_round(name: str, monoid: Monoid, sizes: list[int]) -> dict[str, li
 
 
 def first_size(sizes: list[int], structure: list[float], recalc: list[float], factor: float) -> str:
-    """The least size from which on the structure is `factor` times as fast as folding."""
+    """The smallest size from which the structure is `factor` times as fast as recomputing."""
     ahead = [factor * mine <= other for mine, other in zip(structure, recalc, strict=True)]
     behind = [i for i, wins in enumerate(ahead) if not wins]
     start = behind[-1] + 1 if behind else 0
@@ -85,7 +85,7 @@ def throughput(sizes: list[int]) -> dict[str, list[float]]:
 
 
 def main(quick: bool) -> str:
-    """Time, draw, and give the section."""
+    """Run the benchmark, draw the chart, and return its section of the page."""
     sizes, curve = (SIZES[:6], CURVE[:5]) if quick else (SIZES, CURVE)
     even, tenfold = tables(sizes)
     header = ["", *COMPILED, *INTERPRETED]

@@ -1,4 +1,4 @@
-"""Giving up half of the window at once: AMTA and LogMTA, which have an operation for it, beside the others."""
+"""Bulk eviction of half of the window: AMTA and LogMTA, which have an operation for it, and the others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cycles_of(name: str, width: int) -> float:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = SIZES[:2] if quick else SIZES
     rows = [
         [f"{name}, {how}", *(f"{cycles_of(name, size):,.0f}" for size in sizes)] for name, how in STRUCTURES.items()

@@ -1,4 +1,4 @@
-"""The operator by the size of its calls and the number of its keys, beside Flink on the same windows.
+"""The operator by the size of its calls and the number of its keys, compared with Flink on the same windows.
 
 A row a millisecond, windows of 60 s, keys drawn at random, max and sum of floats: at each row, or every second. State
 is filled first; then calls of all sizes are timed in turn, and the best of each counts.
@@ -47,7 +47,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     seconds: float = 4.0
     """For the calls of a case, in all its turns."""
@@ -65,7 +65,7 @@ The rest, some 40, is Python between them; the compiled loops take 25 to 30 of a
 columns and making new ones 17. With 1,000 keys in turn caches miss, which is 50 more. With 100,000 keys and
 more, memory is what counts: the row of a slot, its ring and the queue of each structure are a miss each.
 """.strip().replace("\n", " ")
-"""Measured apart from the benchmark, with a clock around each part, the least of many calls."""
+"""Measured separately from the benchmark, with a clock around each part, the minimum of many calls."""
 
 QUICK = Sizes(0.2, 1, 60_000, 50_000, CASES[:5])
 
@@ -129,7 +129,7 @@ def theirs(jvm: Flink, sizes: Sizes) -> list[list[Any]]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     found = ours(sizes)
     with flink() as jvm:

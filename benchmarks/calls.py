@@ -1,4 +1,4 @@
-"""Latency of a call: one row a call, and what the slowest calls take; the papers' latency figure, for the whole engine.
+"""Latency of a call: one row per call, and the slowest calls; the latency figure of the papers, for the whole engine.
 
 Ten minutes of events, some 33 a second, one `process` call for each, on a window that is full from the start. Also rows
 that come out of order with `emit="eager"`, and windows that a policy slides.
@@ -23,7 +23,7 @@ FILL = 100_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     calls: int = 20_000
     windows: tuple[int, ...] = (100, 10_000, 100_000, 1_000_000)
@@ -59,7 +59,7 @@ def microseconds(operator: Any, batches: list[pa.RecordBatch]) -> NDArray[np.flo
 
 
 def filled(query: sash.Query, count: int) -> Any:
-    """An operator that has seen so many rows."""
+    """An operator that has processed a number of rows."""
     operator = query.operator(SCHEMA)
     for first in range(0, count, FILL):
         operator.process(rows(first, min(FILL, count - first)))
@@ -162,6 +162,6 @@ def policy_rows(sizes: Sizes) -> str:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     return "\n\n".join(["## Latency of a call", one_row_calls(sizes), eager_calls(sizes), policy_rows(sizes)])

@@ -1,4 +1,4 @@
-"""Many changes to a query: m inserts and m evictions between two queries, m from 1 to the whole window."""
+"""Many changes per query: m inserts and m evictions between two queries, m from 1 to the whole window."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def nanoseconds(window: int, sizes: list[int]) -> dict[str, list[float]]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window = 2**8 if quick else WINDOW
     sizes = [4**k for k in range(int(np.log2(window)) // 2 + 1)]
     found = nanoseconds(window, sizes)

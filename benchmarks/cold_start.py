@@ -52,7 +52,7 @@ def first_call(package: Path, cache: Path, arguments: str) -> tuple[float, float
 
 
 def main() -> None:
-    """Time, and print the table."""
+    """Run the benchmark, and print the table."""
     lines = []
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)

@@ -1,7 +1,8 @@
-"""Rolling aggregates of whole columns beside those of pandas, polars, bottleneck, numbagg and DuckDB.
+"""Rolling aggregates of whole columns, compared with pandas, polars, bottleneck, numbagg and DuckDB.
 
-`functions.py` says what is compared, `rivals.py` who runs. All take turns. A figure is nanoseconds a row, end to end on
-the contestant's own kind of frame; ours have in brackets how many times as long the fastest of the others takes.
+`functions.py` defines what is compared, `rivals.py` the libraries. All take turns. A figure is nanoseconds a row, end
+to end on the contestant's own kind of frame; ours have in brackets how many times as long the fastest of the others
+takes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from benchmarks.verdict import Figures, Found, verdicts
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: int = 10_000_000
     widths: tuple[int, ...] = (16, 1024, 65_536, 1_000_000)
@@ -33,7 +34,7 @@ class Sizes:
     sampled: int = 500_000
     """Rows that DuckDB gets, which takes a hundred times as long as the fastest."""
     folded: int = 500_000_000
-    """Values that those who compute each window anew may read."""
+    """The maximum number of values that libraries that recompute each window may read."""
     repeats: int = 5
     seconds: float = 1.0
 
@@ -73,7 +74,7 @@ def rows_for(name: str, function: Function, case: Case, rows: int, sizes: Sizes)
 
 
 def measure(arena: Arena, function: Function, case: Case, sizes: Sizes) -> Figures:
-    """Everybody who can, in turn, the best of some."""
+    """All contestants that support the function, in turn, the best of several runs."""
     rows = {name: rows_for(name, function, case, arena.rows, sizes) for name in CONTESTANTS}
     runs: dict[str, Any] = {}
     for name, count in rows.items():
@@ -163,7 +164,7 @@ def others(sizes: Sizes) -> list[str]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     return "\n\n".join(
         [

@@ -1,4 +1,4 @@
-"""Who runs: every structure of the catalogue, on every aggregate it admits."""
+"""The contestants: every structure of the catalogue, with every aggregate that it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled for any CPU of an architecture level beside those for this CPU: `python -m benchmarks.cpu_levels`.
+"""Kernels for any CPU of an architecture level, compared with those for this CPU: `python -m benchmarks.cpu_levels`.
 
 The figures in docs/installation.md, which say for which level `make wheel` compiles. A process for each level; they
 take turns, and the best of some rounds counts. CPU time: on a shared machine it is steadier than time by the clock.
@@ -89,7 +89,7 @@ def start(level: str) -> subprocess.Popen[str]:
 
 
 def main() -> None:
-    """Time, and print the table."""
+    """Run the benchmark, and print the table."""
     names = list(cases(1))
     workers = {}
     for level in LEVELS:

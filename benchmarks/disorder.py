@@ -1,4 +1,4 @@
-"""Events out of order: the streams, and the loops that time the structures in order of time."""
+"""Out-of-order events: the streams, and the loops that time the time-ordered structures."""
 
 from __future__ import annotations
 

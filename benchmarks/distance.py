@@ -67,7 +67,7 @@ def latency(window: int, rounds: int, distances: list[int]) -> str:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window, rounds = (2**10, 2**10) if quick else (WINDOW, ROUNDS)
     distances = [0, *(d for k in range(2, 23, 2) if (d := 2**k) <= window)]
     small = [0, 4, 64] if quick else [0, 4, 16, 64, 256, BLOOM_WINDOW]

@@ -32,7 +32,7 @@ TWO: dict[str, Bound] = {"high": sash.max("x"), "total": sash.sum("x")}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: int = 1_000_000
     batch: int = BATCH
@@ -216,7 +216,7 @@ def together(sizes: Sizes) -> str:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     return "\n\n".join(
         ["## The operator", against_keys(sizes), against_batches(sizes), against_windows(sizes), together(sizes)]

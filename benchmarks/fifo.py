@@ -1,4 +1,4 @@
-"""Events that do come in order: what the ability to take others costs, beside structures that cannot."""
+"""Events in order: the cost of supporting out-of-order events, compared with structures that do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 2**18
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = SIZES[:2] if quick else SIZES
     figures: dict[str, list[str]] = {}
     for size in sizes:

@@ -1,4 +1,4 @@
-"""The first call: what a new process waits for, when the machine code lies in the cache.
+"""The first call of a new process, when the machine code is in the cache.
 
 start ──import pandas──▶ ──import sash──▶ ──first call──▶ ──second call──▶
       ╰──────────────── the goal: under a second ───────╯
@@ -55,7 +55,7 @@ def seconds(library: str, arguments: str, rows: int) -> list[float]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     rows = 10_000 if quick else 1_000_000
     lines = []
     for library in ("pandas", "polars"):

@@ -1,4 +1,4 @@
-"""Streams on Spark beside Flink: the same windows over the same events, in turn.
+"""Streams on Spark, compared with Flink: the same windows over the same events, in turn.
 
     60 s per row        OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '60' SECOND PRECEDING AND CURRENT ROW)
     60 s every 1 s      HOP(1 s, 60 s)
@@ -9,7 +9,7 @@ generator, sash and Spark from Parquet files, and both write to a sink that drop
 the rows beyond the first fifth, for a job takes seconds to start and the windows are full by then. A turn measures
 every plan once, and the best turn counts: the machine may be shared, and a neighbour takes time from one plan only.
 
-`python -m benchmarks.flink_stream` writes its section of docs/performance.md, anew after each turn; with `--quick` it
+`python -m benchmarks.flink_stream` writes its section of docs/performance.md, again after each turn; with `--quick` it
 runs small and writes none.
 """
 
@@ -57,7 +57,7 @@ SASH = "sash"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: int = 1_000_000
     """Rows of a micro-batch of Spark."""

@@ -30,7 +30,7 @@ class Function:
     """One aggregate: ours, and its name with the others, or None where they lack it.
 
     `polars` is a name (`rolling_<name>`, `rolling_<name>_by`); where polars has no such function, `fold` is an
-    expression that it evaluates anew for each window.
+    expression that it evaluates for each window.
     """
 
     ours: Bound

@@ -1,4 +1,4 @@
-"""The time of each round by itself: what the average hides."""
+"""The time of single rounds, which averages hide."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cycles_of(record: Record, window: int, rounds: int) -> np.ndarray[Any, Any]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window, rounds = (2**8, 2**13) if quick else (WINDOW, ROUNDS)
     rows = []
     for record in admitted(Max()):

@@ -55,7 +55,7 @@ class Running:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     keys = 10_000 if quick else 1_000_000
     rows = []
     for is_text in (False, True):

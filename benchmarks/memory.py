@@ -1,4 +1,4 @@
-"""Memory an element, compiled and interpreted."""
+"""Memory per element, compiled and interpreted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def interpreted_bytes(cls: type, monoid: Monoid, window: int) -> float:
 
 
 def main(quick: bool) -> str:
-    """Measure, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window = 2**10 if quick else WINDOW
     rows = []
     for record in {record.name: record for m in (Max(), Count()) for record in admitted(m)}.values():

@@ -1,4 +1,4 @@
-"""Exact medians, quantiles, ranks and numbers of distinct values beside those of pandas, polars, bottleneck and DuckDB.
+"""Exact medians, quantiles, ranks and distinct counts, compared with pandas, polars, bottleneck and DuckDB.
 
 All take turns on the same columns. A figure is nanoseconds of processor time a row, of all threads, end to end on the
 contestant's own kind of frame; ours, on one thread, have in brackets how many times as long the fastest of the others
@@ -61,14 +61,14 @@ DUCKDB = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: int = 1_000_000
     widths: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
     sampled: int = 250_000
     """Rows for the slow: pandas, DuckDB, and everybody but us for ranks."""
     folded: int = 100_000_000
-    """Values that those who compute each window anew may read."""
+    """The maximum number of values that libraries that recompute each window may read."""
     repeats: int = 5
     seconds: float = 2.0
 
@@ -173,7 +173,7 @@ def cells(figures: dict[str, float]) -> list[str]:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     parts = [
         "## Order statistics",

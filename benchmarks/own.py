@@ -1,4 +1,4 @@
-"""An aggregate of one's own: a monoid in Python beside the functions that pandas and polars call for each window.
+"""User-defined aggregates: a monoid in Python, compared with functions that pandas and polars call for each window.
 
 ours    lift, combine, lower: compiled, each a few nanoseconds, however long the window
 theirs  a Python function of the window's values, called for each row: NumPy does the work inside
@@ -64,7 +64,7 @@ def ours(frame: Any, width: int, monoid: Monoid) -> Any:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     rows, few, widths = (20_000, 500, (100,)) if quick else (10_000_000, 20_000, (10, 100, 1000, 10_000))
     x = np.random.default_rng(13).random(rows) + 0.5
     columns, sample = {"x": x}, {"x": x[:few]}

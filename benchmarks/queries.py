@@ -1,4 +1,4 @@
-"""Many windows on one stream: as one `Queries`, and as queries apart.
+"""Many windows on one stream: as one `Queries`, and as separate queries.
 
 Sizes and slides are drawn as in the experiments of the SlickDeque paper: ranges from one element up to a largest one,
 here also with slides. Processor time, since the machine is shared.
@@ -95,7 +95,7 @@ def streamed(make: Callable[[], Any], batch: pa.RecordBatch, repeats: int = 3) -
 
 @dataclass
 class Figures:
-    """Processor seconds by the number of windows: as one `Queries`, and as queries apart."""
+    """Processor seconds by the number of windows: as one `Queries`, and as separate queries."""
 
     together: list[float]
     apart: list[float]
@@ -116,7 +116,7 @@ def _row(found: list[float]) -> list[str]:
 
 
 def figures(queries: Callable[[int], dict[str, sash.Query]], batch: pa.RecordBatch, is_stream: bool) -> Figures:
-    """Seconds together and apart."""
+    """Seconds together and separately."""
     found = Figures([], [])
     table = pa.Table.from_batches([batch])
     for number in COUNTS:
@@ -180,7 +180,7 @@ PROFILE = (
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     batch = rows(2_000 if quick else ROWS)
     header = ["", *(f"{number} window{'s' * (number > 1)}" for number in COUNTS), "50 / 1"]
     made: list[str] = []

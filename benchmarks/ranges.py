@@ -1,4 +1,4 @@
-"""The maximum of queries: every range from 1 to n answered at every slide."""
+"""The maximum number of queries: every range from 1 to n at every slide."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nanoseconds(monoid: Monoid, kind: str, sizes: list[int]) -> dict[str, list[f
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = SIZES[:3] if quick else SIZES
     parts = [
         "## Every range at once",

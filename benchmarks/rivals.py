@@ -1,4 +1,4 @@
-"""Who computes: ourselves on two kinds of frames, and the rolling functions that people have.
+"""The contestants: sash on two kinds of frames, and the rolling functions of other libraries.
 
 Each works end to end on what its users hold: a frame of pandas, polars or DuckDB gets a column more (and shares the
 others), bottleneck and numbagg take and give NumPy arrays.
@@ -25,7 +25,7 @@ from benchmarks.functions import Case, Columns, Function
 
 
 class Contestant(ABC):
-    """One who computes windows over a column."""
+    """A library that computes windows over a column."""
 
     @abstractmethod
     def make(self, columns: Columns) -> Any:
@@ -44,7 +44,7 @@ class Contestant(ABC):
         return np.asarray(result)
 
     def folds(self, _function: Function, _case: Case) -> bool:
-        """Whether each window is computed anew, at a cost that grows with its width."""
+        """Whether each window is recomputed, at a cost that grows with its width."""
         return False
 
 

@@ -42,7 +42,7 @@ def interpreted(window: int = 2**10) -> list[list[str]]:
 
 
 def main(quick: bool) -> str:
-    """Time, and write the section."""
+    """Run the benchmark, and write its section of the page."""
     windows = WINDOWS[:4] if quick else WINDOWS
     return "\n\n".join(
         [

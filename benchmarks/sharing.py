@@ -74,7 +74,7 @@ def times_of(window: int, rounds: int, distance: int) -> Any:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window, rounds = (2**10, 2**10) if quick else (WINDOW, ROUNDS)
     smalls = [s for k in range(2, 21, 3) if (s := 2**k) < window]
     data, rows = (values(window + rounds)["int"],), []

@@ -128,7 +128,7 @@ def batches(window: int) -> str:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     window, changes = (2**8, 2**10) if quick else (COARSE_WINDOW, CHANGES)
     return "\n\n".join(
         [

@@ -1,4 +1,4 @@
-"""Point-in-time features on Spark, beside its range join: the aggregates of the events before each row of a spine.
+"""Point-in-time features on Spark, compared with a range join: aggregates of the events before each row of a spine.
 
     range join    for each window: spine LEFT JOIN events ON k = k AND t in the window, then GROUP BY
     sash          sash.as_of: one shuffle of both tables, for all windows
@@ -52,7 +52,7 @@ def run(make: Any, spine: Any, events: Any) -> None:
 
 
 def main(sizes: tuple[tuple[int, int], ...]) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     spark = sash.spark.session(
         master="local[2]", **{"sql.shuffle.partitions": 2, "driver.memory": "3g", "log.level": "OFF"}
     )

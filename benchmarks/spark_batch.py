@@ -1,4 +1,4 @@
-"""Spark, batch: seconds for a query on a table of Parquet, beside what Spark's users have today.
+"""Spark, batch: seconds for a query on a Parquet table, compared with Spark's own windows and pandas.
 
 All read the same file and write to nowhere; the best of some runs, one contestant after the other in each. There is a
 budget of seconds: a contestant that would take too much of what is left gets a tenth of the rows (≈), or is left out
@@ -29,7 +29,7 @@ FIRST, SLOW = ("identity", "sash", "tree"), ("Spark", "pandas")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: tuple[int, ...] = (2_000_000, 6_000_000)
     keys: tuple[int, ...] = (8, 100_000)

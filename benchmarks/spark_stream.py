@@ -1,4 +1,4 @@
-"""Spark streams: rows a second of micro-batches, beside Spark's own windows and a plan that does nothing.
+"""Spark streams: rows a second of micro-batches, compared with Spark's own windows and a plan that does nothing.
 
     pass-through    the same source and sink, an identity mapInArrow between them: the floor
     sash            a query of ours
@@ -7,11 +7,11 @@
 Fourteen micro-batches of a million rows, a file each, a row a millisecond, of which the median of the later half
 counts: by then windows are full, and the JVM has compiled what is hot, as it has long done in a stream that runs for
 days. (It takes one of two cores for the first ten seconds of a plan.) Each plan has a budget of seconds: what does not
-end within it is stopped, and the page says how far it came. For the state, micro-batches of a thousand rows behind a
-window that is full.
+end within it is stopped, and the page says how far it came. For the state, micro-batches of a thousand rows on a full
+window.
 
-`python -m benchmarks.spark_stream` writes its section of docs/performance.md, anew after each plan, so that an
-interrupted run leaves what it has; with `--quick` it runs small and writes none.
+`python -m benchmarks.spark_stream` writes its section of docs/performance.md, again after each plan, so that an
+interrupted run leaves its results; with `--quick` it runs small and writes none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FEW, MANY = 1_000, 100_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of the benchmark."""
 
     rows: int = 1_000_000
     fewer: int = 250_000
@@ -51,7 +51,7 @@ class Sizes:
     windows: tuple[int, int] = (10_000, 1_000_000)
     """Rows of the windows whose state is compared."""
     steps: int = 12
-    """Micro-batches of a thousand rows behind them."""
+    """Micro-batches of a thousand rows on full windows."""
 
 
 QUICK = Sizes(100_000, 50_000, 4, 60, 15, (10_000, 100_000), 6)
@@ -194,7 +194,7 @@ def throughput(spark: Any, work: Path, sizes: Sizes) -> Iterator[tuple[tuple[str
 
 
 def state(spark: Any, work: Path, sizes: Sizes) -> Iterator[tuple[tuple[str, int], Figures]]:
-    """A thousand new rows a micro-batch, behind a window of few rows and one of many: of one key, and of a thousand."""
+    """A thousand new rows per micro-batch, on a window of few rows and one of many: of one key, and of a thousand."""
     small, large = sizes.windows
     for window, keys in ((small, 1), (large, 1), (large, FEW)):
         source = written(work / f"state{window}-{keys}", [window + 50_000, *[1000] * sizes.steps], keys)

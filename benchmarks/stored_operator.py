@@ -1,4 +1,4 @@
-"""An operator on a store, and lookups beside its writer: memory, RocksDB and Valkey beside an operator without one."""
+"""An operator on a store, and lookups while it writes: memory, RocksDB and Valkey, compared with no store."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def calls(places: Places, sizes: Sizes) -> list[list[str]]:
 
 
 def lookups(places: Places, sizes: Sizes) -> Iterator[list[str]]:
-    """By store: milliseconds of a lookup of many keys by a reader, beside what its bytes take alone."""
+    """By store: milliseconds of a lookup of many keys by a reader, and of reading only its bytes."""
     asked = {"key": list(range(min(ASKED, sizes.keys)))}
     query = sash.Query(sash.Count(sizes.lookup_window), by="key", on="t", lateness=0, **AGGREGATES)
     for kind in KINDS:
@@ -176,7 +176,7 @@ class PlainRead:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     with tempfile.TemporaryDirectory() as folder, ValkeyServer() as server:
         return "\n\n".join(sections(Places(server, Path(folder)), sizes))

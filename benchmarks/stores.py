@@ -1,7 +1,7 @@
 """AMTA and LogMTA in a key-value store: the experiments of their paper's section 5, on RocksDB and Valkey.
 
-All windows here run interpreted, one event at a time, as a window in a store does; DABA and the windows in memory
-run the same way beside them.
+All windows here run interpreted, one event at a time, as a window in a store does, and so do DABA and the
+windows in memory.
 """
 
 from __future__ import annotations
@@ -352,7 +352,7 @@ def counts(k: int) -> Monoid:
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     sizes = QUICK if quick else Sizes()
     with places() as where:
         return "\n\n".join(sections(where, sizes, quick))

@@ -88,7 +88,7 @@ def bloom(starts: NDArray[np.int64], stations: list[Any], hours: dict[str, int],
 
 
 def main(quick: bool) -> str:
-    """Time, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     origin, starts, durations, stations = trips()
     if quick:
         starts, durations = starts[:3000], durations[:3000]

@@ -1,6 +1,6 @@
 """Digits: how far sums, means and variances are from exact arithmetic, on streams made to break them.
 
-The same streams and the same goals as in `tests/frames/test_trust.py`; here the others run beside us.
+The same streams and the same goals as in `tests/frames/test_trust.py`; here the other libraries run as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def of_stream(values: list[float]) -> Columns:
 
 
 def said(error: float) -> str:
-    """An error as people read it."""
+    """An error as readable text."""
     if math.isinf(error):
         return "**lost**"
     if error == 0:
@@ -63,7 +63,7 @@ def errors(stream: str, rows: int) -> list[list[str]]:
 
 
 def main(quick: bool) -> str:
-    """Measure, and give the section."""
+    """Run the benchmark, and return its section of the page."""
     rows = 2000 if quick else 10_000
     return "\n\n".join(
         [

@@ -1,18 +1,18 @@
 """Backfill equals serve: one query gives features for training from history, and online from live state.
 
-Bikes come back to stations. A model is asked at the start of a trip about the station: how many bikes came back in the
-last hour, how long their trips took. For training the answers are computed from history; online an operator that has
-seen the trips so far answers.
+Bikes are returned to stations. At the start of a trip, a model needs features of the station: how many bikes were
+returned in the last hour, and how long their trips took. For training, the features are computed from history; online,
+from an operator that has processed the trips so far.
 
     history ──▶ query.as_of(requests, trips) ───────────────────────────┐
                                                                         ├─▶ equal, row by row?
     trips, as they come ──▶ operator.process ──▶ operator.lookup(at=…) ─┘
 
-The event time is the end of a trip: that is when the trip becomes known. A feature by the start of trips would know,
-at training, of trips that online have not ended yet.
+The event time is the end of a trip, when the trip becomes known. With the start of trips as event time, training would
+see trips that have not ended yet online.
 
 Run by `python -m examples.backfill_equals_serve [trips.parquet]`, or with the file in $SASH_TRIPS: columns start,
-duration_s, start_station and end_station. Without one, trips are made up.
+duration_s, start_station and end_station. Without a file, trips are generated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUERY = sash.Query(
 
 
 def trips(path: str | None, count: int = 20_000) -> pa.Table:
-    """Trips in order of their ends, from a file, or made up."""
+    """Trips ordered by their ends, from a file or generated."""
     if path is not None:
         found = pq.read_table(path, columns=["start", "duration_s", "start_station", "end_station"])
         start = found["start"].cast(pa.timestamp("s"), safe=False).cast(pa.int64()).to_numpy()
@@ -63,14 +63,14 @@ def trips(path: str | None, count: int = 20_000) -> pa.Table:
 
 
 def asked(events: pa.Table, count: int) -> pa.Table:
-    """Some starts of trips, in order of time: what a model is asked about."""
+    """Some starts of trips, ordered by time: the requests to the model."""
     chosen = np.linspace(0, events.num_rows - 1, min(count, events.num_rows)).astype(np.int64)
     rows = events.take(pa.array(chosen))
     return pa.table({"station": rows["from"], "ts": rows["start"]}).sort_by("ts")
 
 
 def served(requests: pa.Table, events: pa.Table) -> pa.Table:
-    """The answers of an operator to each request, when it has seen all trips up to that time and no later ones."""
+    """The features of an operator for each request, after all trips up to that time and no later ones."""
     operator = QUERY.operator(events.schema)
     ends = events["ts"].cast(pa.int64()).to_numpy()
     found, done = [], 0
@@ -84,7 +84,7 @@ def served(requests: pa.Table, events: pa.Table) -> pa.Table:
 
 
 def streamed(events: pa.Table) -> pa.Table:
-    """The results that leave a stream for each trip: features that include the trip itself."""
+    """The results that a stream emits for each trip: features that include the trip itself."""
     operator = QUERY.operator(events.schema)
     parts = [operator.process(events.slice(start, 4096)) for start in range(0, events.num_rows, 4096)]
     return pa.Table.from_batches([*parts, operator.finish()])
@@ -121,8 +121,8 @@ def main(path: str | None = None, requests: int = 2000, made_up: int = 20_000) -
     features = QUERY.as_of(spine.slice(0, 0), events).schema.names[2:]
     backfill = QUERY.as_of(spine, events)
     same = report("as_of and lookup", backfill, served(spine, events), features)
-    # a stream's rows are in order of key and time, and hold their own trip; of trips that end at one moment, a window
-    # of rows ends at each, and at a moment at the last
+    # the results of a stream include the trip itself; for trips that end at the same time, a window of rows ends at
+    # each of them, but as_of takes all of them: so `recent` is not compared
     order = [("station", "ascending"), ("ts", "ascending")]
     ordered = events.sort_by(order)
     whole = QUERY.as_of(ordered.select(["station", "ts"]), events, closed="right")

@@ -1,13 +1,14 @@
 """Calls of the last 24 hours, every minute: the longest, how many were as long, and who made it.
 
-The example of the paper on the Reactive Aggregator (Tangwongsan, Hirzel, Schneider and Wu, VLDB 2015, Figure 1). Like
-there, a result is given only where it differs from the one before.
+The example of the paper on the Reactive Aggregator (Tangwongsan, Hirzel, Schneider and Wu, VLDB 2015, Figure 1). As
+there, a result is emitted only if it differs from the previous one.
 
     minute   0        1        2        3   …
     calls    │ a   b  │   c    │        │
-             └────────┴────────┴────────┘      one partial a minute, 1,440 at most, however many calls there are
+             └────────┴────────┴────────┘      one partial per minute, at most 1,440, however many calls there are
 
-Calls are known when they end and count from when they began, so they come out of order, by less than an hour.
+Calls are reported when they end, and their event time is when they began, so they arrive out of order, by less than an
+hour.
 
 Run by `python -m examples.calls`.
 """

@@ -1,4 +1,4 @@
-"""A Spark pipeline in a minute: a stream of trades, checked row by row, beside Spark's own windows, with a chart.
+"""A Spark pipeline in a minute: a stream of trades, checked row by row and compared with Spark, with a chart.
 
 Run by `make demo`. It writes to build/demo.
 """
@@ -31,7 +31,7 @@ WIDTH = 24
 
 @contextmanager
 def quiet(log: Path) -> Iterator[None]:
-    """Within, Java and what it starts write their messages to a file: it has them as long as it lives."""
+    """Redirect the standard error to a file: Java, and the processes that it starts, keep writing there."""
     kept = os.dup(2)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -51,7 +51,7 @@ def compile_kernels(table: pa.Table) -> None:
 
 
 class Bar:
-    """Progress in one line, which is drawn over itself in a terminal; elsewhere only its end is written."""
+    """A progress bar, which is redrawn in a terminal; elsewhere only the end is printed."""
 
     def __init__(self) -> None:
         self.done = -1
@@ -175,7 +175,7 @@ def main() -> None:
         )
     not_used = ", ".join(f"{count:,} {reason}" for reason, count in outcome.reasons.items())
     lines = {
-        "right": f"{agreed:,} results equal those of the local engine, row by row; set aside: {not_used}",
+        "right": f"{agreed:,} results equal those of the local engine, row by row; in the side output: {not_used}",
         "rate": f"{rate_when_warm(watched):,.0f} trades/s through Spark, once it is warm",
         "batch": f"2-minute windows on the same trades: Spark's own {theirs:.1f} s, sash {ours:.1f} s "
         f"({theirs / ours:.1f}×), equal results",

@@ -1,4 +1,4 @@
-"""A market of trades through Spark: out of order, late, without a time, malformed; every result checked.
+"""Stream generated trades through Spark: out of order, late, without a time, malformed; every result is checked.
 
     JSON files ──▶ Spark stream ──▶ sash, three windows ─▶ Parquet, results
                                                       └──▶ Parquet, side output, with the reason
@@ -65,7 +65,7 @@ def trades() -> pa.Table:
 
 
 def written(folder: Path, table: pa.Table) -> int:
-    """The trades as files of JSON, now and then a broken line among them; how many of these there are."""
+    """Write the trades to JSON files, with some broken lines, and return the number of these."""
     folder.mkdir(parents=True)
     chance = np.random.default_rng(7)
     broken = 0
@@ -85,7 +85,7 @@ def written(folder: Path, table: pa.Table) -> int:
 
 
 def streamed(spark: Any, work: Path, progress: Callable[[Any], None]) -> Any:
-    """Run the stream to its end, and report after each micro-batch; gives what the monitor saw."""
+    """Run the stream to its end, report after each micro-batch, and return the monitor."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(work / "trades"))
     both = sash.spark.with_side_output(QUERY, stream)
     writer = both.writeStream.foreachBatch(sash.spark.table_writer(work / "results", work / "side_output"))
@@ -99,7 +99,7 @@ def streamed(spark: Any, work: Path, progress: Callable[[Any], None]) -> Any:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the stream has written."""
+    """The tables that the stream has written."""
 
     results: pa.Table
     side_output: pa.Table
@@ -113,7 +113,7 @@ class Outcome:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many trades were not used, by the reason."""
+        """The number of rejected trades, by reason."""
         counts = pc.value_counts(self.side_output["_reason"].combine_chunks()).to_pylist()
         return {row["values"]: row["counts"] for row in sorted(counts, key=lambda row: str(row["values"]))}
 
@@ -136,7 +136,7 @@ class Outcome:
 
 
 def require_alike(name: str, one: pa.Array, other: pa.Array) -> None:
-    """Exit unless they are equal, floats but for the last digits: the shape of a fold differs between hosts."""
+    """Exit unless they are equal, floats except for the last digits, since hosts combine partials differently."""
     if pa.types.is_floating(one.type):
         pair = [array.to_numpy(zero_copy_only=False) for array in (one, other)]
         same = np.allclose(*pair, rtol=1e-9, atol=0, equal_nan=True)

@@ -1,7 +1,7 @@
-"""A pipeline that is killed again and again, and whose output is that of a batch in the end.
+"""A pipeline that is killed several times, and whose output equals that of a batch in the end.
 
 Trades arrive as files. A pipeline computes the highest price and the volume of the last minute of each symbol, and
-writes them as Parquet. It is killed with -9 some times in the middle of its work, and started again.
+writes them as Parquet. It is killed with -9 several times in the middle of its work, and started again.
 
     files ──▶ pipeline ──▶ Parquet        killed ──▶ started again with the same store ──▶ killed ──▶ …
 
@@ -37,7 +37,7 @@ def trades(count: int) -> pa.Table:
 
 
 def work(folder: Path) -> None:
-    """Run the pipeline of a directory, from where it was."""
+    """Run the pipeline of a directory, from where it stopped."""
 
     def show(done: Summary) -> None:
         print(f"  step {done.steps:3}: {done.rows_in:6} rows in, {done.rows_out:6} out", flush=True)
@@ -47,7 +47,7 @@ def work(folder: Path) -> None:
 
 
 def main(rows: int = 50_000, kills: int = 5) -> None:
-    """Kill the pipeline some times, let it finish, and compare."""
+    """Kill the pipeline several times, let it finish, and compare."""
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as made:
         folder, table = Path(made), trades(rows)

@@ -1,4 +1,4 @@
-"""Put tables of structures into docs/structures.md and docs/papers; run by `make format`, checked by the tests.
+"""Write the tables of structures in docs/structures.md and docs/papers; run by `make format`, checked by the tests.
 
 `<!-- catalogue -->` is filled with all structures and their costs, `<!-- structures A B -->` with some of them: where
 each is in the code, its costs, and the time of a round as docs/performance.md has it.
@@ -19,7 +19,7 @@ SIZES = ("16", "1,024", "1,048,576")
 
 
 def filled(text: str) -> str:
-    """A page with its tables as they should be now."""
+    """A page with its tables updated."""
     text = ALL.sub(lambda match: f"{match[1]}{table()}\n{match[2]}", text)
     return SOME.sub(lambda match: f"{match[1]}{some(match[2].split())}\n{match[3]}", text)
 
@@ -74,7 +74,7 @@ def measured(name: str) -> list[str]:
 
 
 def pages() -> dict[Path, str]:
-    """What the pages with such tables should say."""
+    """The pages with such tables, updated."""
     paths = [DOCS / "structures.md", *sorted((DOCS / "papers").glob("*.md"))]
     return {path: filled(path.read_text(encoding="utf-8")) for path in paths}
 

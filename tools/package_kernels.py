@@ -1,6 +1,6 @@
 """Compile the common kernels for any CPU of this architecture, for a wheel: `python -m tools.package_kernels FOLDER`.
 
-`make wheel` runs it. The kernels are those of `python -m sash.warm`, `sash.kernels.jit.packaged` says for which CPU.
+`make wheel` runs it. The kernels are those of `python -m sash.warm`; `sash.kernels.jit.packaged` defines the CPU.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def main() -> None:
 
 
 def _again(cpu: str) -> None:
-    """Run this command anew where Numba compiles for the CPU; it reads its settings when it is imported.
+    """Run this command again with settings of Numba for this CPU, which it reads when it is imported.
 
-    Intel's vector library need not be where the kernels will run, and other settings are those of this user.
+    Intel's vector library may be missing where the kernels run, and other settings of this user are dropped.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     chosen = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}

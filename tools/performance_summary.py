@@ -1,4 +1,4 @@
-"""Put one screen of figures on top of docs/performance.md, from its own tables; run by `make format`."""
+"""Write the summary of docs/performance.md from its own tables; run by `make format`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MORE = (
 
 
 def summary(page: str) -> str:
-    """The figures that most readers come for."""
+    """The most important figures."""
     lines = ["| task | beside | their time over ours |", "|---|---|---:|"]
     for one in sorted((*COMPARISONS, *MORE), key=lambda one: -one.ratio(page)):
         ratio = one.ratio(page)
@@ -58,12 +58,12 @@ def _task(one: Comparison) -> str:
 
 
 def filled(page: str) -> str:
-    """The page with its summary as it should be now."""
+    """The page with its summary updated."""
     return MARKED.sub(lambda match: f"{match[1]}{summary(page)}\n{match[2]}", page)
 
 
 def pages() -> dict[Path, str]:
-    """What the page should say."""
+    """The page, updated."""
     return {PAGE: filled(PAGE.read_text(encoding="utf-8"))}
 
 

@@ -2,7 +2,7 @@
 
 docs/pictures/rolling.svg    values and the aggregates of their windows, from generated data, by `sash.plot`
 docs/pictures/plan.svg       the plan of a query, as the live page draws it
-docs/pictures/speed.svg      sash beside what people use now, from the tables of docs/performance.md
+docs/pictures/speed.svg      sash compared with other libraries, from the tables of docs/performance.md
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What both do, who else does it, and the times of both."""
+    """A task, another library, and the times of both."""
 
     task: str
     rival: str
@@ -57,7 +57,7 @@ class Comparison:
     ours: Figure
 
     def ratio(self, page: str) -> float:
-        """How many times as long the other takes."""
+        """The time of the other library over that of sash."""
         return self.theirs.value(page) / self.ours.value(page)
 
 
@@ -116,7 +116,7 @@ def speed(page: str) -> Any:
 
 
 def label(ratio: float) -> str:
-    """A ratio for people."""
+    """A ratio as readable text."""
     return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
 
 

@@ -1,6 +1,6 @@
-"""Write the reference pages from the code; run by `make format`, checked by tests/test_readme.py.
+"""Write the reference pages from the code; run by `make format`, checked by tests/test_generated_pages.py.
 
-docs/reference/aggregates.md    each function: its signature, its docstring, and what the planner says of it
+docs/reference/aggregates.md    each function: its signature, its docstring, and the structures that the planner chooses
 docs/reference/windows.md       each window: its signature and its docstring
 """
 
@@ -121,7 +121,7 @@ def as_markdown(text: str, parameters: Container[str]) -> Iterable[str]:
 
 
 def _bound(function: Callable[..., Any]) -> tuple[Any, list[str]]:
-    """The aggregate bound to columns of its own, and their names."""
+    """The aggregate bound to columns named as its parameters, and their names."""
     parameters = inspect.signature(function).parameters.values()
     columns = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.default is one.empty]
     given = {one.name: ARGUMENTS[one.name] for one in parameters if one.name in ARGUMENTS}
@@ -145,7 +145,7 @@ def _results(function: Callable[..., Any]) -> list[tuple[str, str]]:
 
 
 def _planned(function: Callable[..., Any], kind: pa.DataType) -> Iterable[tuple[Any, str]]:
-    """The plan of a window with columns of this type, and what must be said of the window; none if they do not fit."""
+    """The plan of a window with columns of this type, and a remark on the window; none if they do not fit."""
     aggregate, columns = _bound(function)
     schema = pa.schema([(name, kind) for name in columns])
     for where, window in KINDS.items():
@@ -157,7 +157,7 @@ def _planned(function: Callable[..., Any], kind: pa.DataType) -> Iterable[tuple[
 
 
 def _properties(monoid: Any) -> Iterable[str]:
-    """What an aggregate declares of itself, beside being associative."""
+    """The properties that an aggregate declares, besides associativity."""
     for name in ("commutative", "selective"):
         if getattr(monoid, name):
             yield name
@@ -175,7 +175,7 @@ def _structures(function: Callable[..., Any]) -> Iterable[tuple[str, str]]:
 
 
 def _grouped(found: Iterable[tuple[str, str]]) -> str:
-    """What was found, each with the types of inputs that it is for."""
+    """The texts, each with the input types that it applies to."""
     groups: dict[str, list[str]] = {}
     for text, label in found:
         groups.setdefault(text, []).append(label)
@@ -202,7 +202,7 @@ def windows_page() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """What the files should say."""
+    """The pages, by path."""
     return {FOLDER / "aggregates.md": aggregates_page(), FOLDER / "windows.md": windows_page()}
 
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: links from the pages to files outside docs become plain text, for the site has only the pages."""
+"""A hook of mkdocs: links to files outside docs become plain text, because the site contains only the pages."""
 
 from __future__ import annotations
 

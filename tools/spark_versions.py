@@ -2,7 +2,7 @@
 
     for each   a virtual environment in build/versions/NAME ──▶ pip install ──▶ pytest tests/spark/versions.py
 
-An environment that is there is used again; pip brings it up to date. docs/deployment.md has the results.
+An existing environment is reused, and updated by pip. docs/deployment.md has the results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ print(", ".join(f"{name} {version(name)}" for name in ("pyspark", "pandas", "num
 
 
 def tested(name: str) -> bool:
-    """Make an environment, and run the tests in it; gives whether they passed."""
+    """Create an environment, run the tests in it, and return whether they passed."""
     python = HERE / name / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(HERE / name)], check=True)
@@ -43,7 +43,7 @@ def tested(name: str) -> bool:
     subprocess.run([*pip, *VERSIONS[name], *ALSO, "--editable", "."], check=True)
     print(f"\n--- {name}", flush=True)
     subprocess.run([str(python), "-c", INSTALLED], check=True)
-    # old versions and new packages warn of each other; that is not ours to mend
+    # ignore warnings of old versions about new packages, which sash cannot fix
     command = [str(python), "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "tests/spark/versions.py"]
     surroundings = {key: value for key, value in os.environ.items() if key not in ("SPARK_HOME", "PYTHONPATH")}
     return subprocess.run(command, env=surroundings, check=False).returncode == 0

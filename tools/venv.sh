@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates .venv, or reuses it, and installs this project into it, editable, with the extras named by $1.
 # It installs again only when pyproject.toml, the extras or the place of the tree have changed.
-# PYTHON=/path/to/python chooses the interpreter; otherwise the first that serves is taken.
+# PYTHON=/path/to/python chooses the interpreter; otherwise the first suitable one is used.
 set -eu
 cd "$(dirname "$0")/.."
 extras=${1:-dev}

@@ -14,7 +14,7 @@ KERNELS = "build/kernels"
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[misc]
-    """Adds what `tools.package_kernels` has compiled."""
+    """Adds the kernels that `tools.package_kernels` has compiled."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Machine code is for one platform, and for one version of Python."""
