@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sash.monoids.algebra import Bound
 from sash.plan.query import Query
+from sash.windows.duration import UNITS
 
 FUNCTIONS = {
     "Max": "max",
@@ -24,8 +25,6 @@ FUNCTIONS = {
 """By class of the monoid: the aggregates that all rivals have, with their names in pandas and polars."""
 
 IN_SQL = {"mean": "avg", "std": "stddev_samp", "var": "var_samp"}
-
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _function(one: Any) -> tuple[str, str] | None:
 
 
 def _unit(kind: pa.DataType) -> int:
-    return NANOSECONDS[kind.unit] if pa.types.is_timestamp(kind) else 0
+    return UNITS[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
 def rivals(query: Comparable, table: pa.Table) -> dict[str, Callable[[], Any]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sash.cli.environment import as_text, environment, version
+from sash.cli.environment import as_text, cores, environment, version
 from sash.cli.main import WrongUsage
 
 app = typer.Typer(
@@ -124,8 +123,7 @@ def warm(
     names = [name for name in kernels.tasks() if only in name]
     if not names:
         raise WrongUsage(f"--only: no task contains {only!r}; there are {', '.join(kernels.tasks())}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    total = kernels.run(names, jobs or cores, (lambda _text: None) if as_json else sys.stdout.write)
+    total = kernels.run(names, jobs or cores(), (lambda _text: None) if as_json else sys.stdout.write)
     if as_json:
         write_json({"tasks": names, "compiled": total})
     else:

@@ -31,11 +31,16 @@ def environment() -> dict[str, Any]:
         "sash": version("sash"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "packages": {name: version(name) for name in PACKAGES},
         "extras": {extra: {name: version(name) for name in names} for extra, names in EXTRAS.items()},
         "kernel_cache": str(entries.path) if entries is not None else None,
     }
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def version(package: str) -> str | None:

@@ -26,7 +26,7 @@ def read_table(path: str) -> pa.Table:
     batches = []
     for chunk in source.read(None, Reading(CHUNK, follow=False, stop=threading.Event())):
         for record in chunk.malformed:
-            raise ValueError(f"malformed record at {record.where}: {record.reason}; it is {record.given[:200]!r}")
+            raise record.error()
         batches.append(chunk.batch)
     if source.schema is None:
         raise ValueError(f"{path} has no file to read")

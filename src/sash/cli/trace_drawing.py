@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from sash.cli.structure_trace import TraceStep, labels_of
-from sash.cli.tree_drawing import tree_svg
+from sash.cli.tree_drawing import svg_text, tree_svg
 
 CELL, HIGH, LEFT, GAP = 46, 24, 90, 16
 """Width and height of a cell, x of the first cell, and space between steps, in pixels."""
@@ -17,11 +17,11 @@ STYLE += "rect{fill:#f4f4f4;stroke:#999}"
 
 def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
     """The steps, one below the other. Elements stay in their columns, so the window moves to the right."""
-    drawn = [_text(12, 20, title, "pointer")]
+    drawn = [svg_text(12, 20, title, "pointer")]
     top, widest = 36, 420
     for number, step in enumerate(steps, 1):
         cost = f"⊕ {step.combines}, query {step.query_combines}"
-        drawn.append(_text(12, top + 12, f"{number}. {step.operation}    {cost}    → {step.result}"))
+        drawn.append(svg_text(12, top + 12, f"{number}. {step.operation}    {cost}    → {step.result}"))
         top += HIGH
         if step.nodes:
             boxes, end, top = tree_svg(step.nodes, 12, top)
@@ -30,14 +30,14 @@ def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
             top += GAP
             continue
         for name, cells in (step.arrays or {"window": [str(value) for value in step.window]}).items():
-            drawn.append(_text(12, top + 16, name, "name"))
+            drawn.append(svg_text(12, top + 16, name, "name"))
             for i, cell in enumerate(cells):
                 left = LEFT + CELL * (step.start + i)
                 drawn.append(f'<rect x="{left}" y="{top}" width="{CELL}" height="{HIGH}"/>')
-                drawn.append(_text(left + 6, top + 16, cell))
+                drawn.append(svg_text(left + 6, top + 16, cell))
             top += HIGH
         for position, label in labels_of(step).items():
-            drawn.append(_text(LEFT + CELL * position + 2, top + 14, label, "pointer"))
+            drawn.append(svg_text(LEFT + CELL * position + 2, top + 14, label, "pointer"))
         top += HIGH + GAP
     last = max((step.start + len(step.window) for step in steps if not step.nodes), default=0)
     width = max(LEFT + CELL * (last + 2), widest)
@@ -45,8 +45,3 @@ def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
     body = [head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>"]
     body += ['<rect width="100%" height="100%" style="fill:white;stroke:none"/>', *drawn, "</svg>"]
     return "\n".join(body) + "\n"
-
-
-def _text(x: int, y: int, text: str, kind: str = "") -> str:
-    marked = f' class="{kind}"' if kind else ""
-    return f'<text x="{x}" y="{y}"{marked} xml:space="preserve">{escape(text)}</text>'

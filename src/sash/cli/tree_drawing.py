@@ -41,10 +41,10 @@ def tree_svg(nodes: Sequence[TreeNode], left: int, top: int) -> tuple[list[str],
             edges.append(f'<line x1="{centres[node.parent]:.0f}" y1="{above}" x2="{x:.0f}" y2="{y}" stroke="#999"/>')
         start = x - widths[node.number] / 2
         boxes.append(f'<rect x="{start:.0f}" y="{y}" width="{widths[node.number]}" height="{HIGH}" rx="4"/>')
-        boxes.append(_text(start + PAD / 2, y + 17, " ".join(node.entries)))
-        boxes.append(_text(start + PAD / 2, y + 35, _aggregate(node), "name"))
+        boxes.append(svg_text(start + PAD / 2, y + 17, " ".join(node.entries)))
+        boxes.append(svg_text(start + PAD / 2, y + 35, _aggregate(node), "name"))
         if node.fingers:
-            boxes.append(_text(start, y + HIGH + 15, _fingers(node), "pointer"))
+            boxes.append(svg_text(start, y + HIGH + 15, _fingers(node), "pointer"))
     end = max(centres[node.number] + widths[node.number] / 2 for node in nodes)
     return edges + boxes, int(end) + SPACE, top + LEVEL * max(depths.values()) + HIGH + 22
 
@@ -62,6 +62,7 @@ def _fingers(node: TreeNode) -> str:
     return f"▲ {', '.join(node.fingers)}" if node.fingers else ""
 
 
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
+def svg_text(x: float, y: float, text: str, kind: str = "") -> str:
+    """A text element, with a class of the style sheet."""
     marked = f' class="{kind}"' if kind else ""
     return f'<text x="{x:.0f}" y="{y:.0f}"{marked} xml:space="preserve">{escape(text)}</text>'

@@ -78,11 +78,6 @@ class Adapter(Protocol):
         """A new frame of the same kind, with a row for each slide."""
 
 
-def with_index(names: Sequence[str], extra: Sequence[str]) -> list[str]:
-    """Column names, then the names of index levels that are not columns."""
-    return [*names, *(name for name in extra if name not in names)]
-
-
 def not_in_arrow(name: str, kind: Any, error: Exception) -> TypeError:
     """The error for a column that Arrow cannot hold."""
     return TypeError(f"the column {name!r} is of type {kind}, which is not an Arrow type ({error}): cast it")

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.input_checks import require_one_zone
-from sash.frames.adapter import FrameResult, Ints, not_in_arrow, with_index
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 from sash.kernels.column.column_kernels import RowThreads
 
 INDEX = "index"
@@ -38,7 +38,8 @@ class PandasAdapter:
         self.frame = frame
         levels = [name for name in frame.index.names if isinstance(name, str)]
         levels += [INDEX] if [*frame.index.names] == [None] else []
-        self.names: list[str] = with_index([name for name in frame.columns if isinstance(name, str)], levels)
+        columns = [name for name in frame.columns if isinstance(name, str)]
+        self.names: list[str] = [*columns, *(name for name in levels if name not in columns)]
         self.rows: int = len(frame)
 
     def _given(self, name: str) -> Any:

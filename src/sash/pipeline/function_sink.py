@@ -33,7 +33,7 @@ class FunctionSink:
         pending = outbox.pending()
         self._outbox = outbox
         if pending is not None:
-            self._waiting = task.epoch, pending[0]
+            self._waiting = task.epoch, pending.batch
             self.publish(task.epoch)
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:

@@ -88,9 +88,8 @@ class KafkaSink:
         finally:
             client.close()
         if (pending := self._outbox.pending()) is not None:
-            batch, notes = pending
-            sent = self._sent(task.epoch, {int(number): offset for number, offset in notes["ends"].items()})
-            self._send(task.epoch, batch, sent)
+            ends = {int(number): offset for number, offset in pending.notes["ends"].items()}
+            self._send(task.epoch, pending.batch, self._sent(task.epoch, ends))
         self._is_open = True
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:

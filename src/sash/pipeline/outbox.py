@@ -6,7 +6,7 @@ Each step overwrites it. It has the epoch of its step, and is pending only if th
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -14,6 +14,13 @@ from sash.pipeline.sink import SinkTask
 from sash.stores.envelope import decoding, unwrap, wrap
 
 KIND = "outbox"
+
+
+class PendingResults(NamedTuple):
+    """The results of a step that may not have been delivered, and the notes that the sink saved with them."""
+
+    batch: pa.RecordBatch
+    notes: Any
 
 
 class Outbox:
@@ -32,7 +39,7 @@ class Outbox:
         items: list[Any] = [json.dumps(meta).encode(), memoryview(sink.getvalue())]
         self.task.store.put_many({self.page: wrap(KIND, self.task.fingerprint, items)})
 
-    def pending(self) -> tuple[pa.RecordBatch, Any] | None:
+    def pending(self) -> PendingResults | None:
         """The results of the state's epoch with their notes, which may not have been delivered yet; None: nothing
         pending.
 
@@ -52,7 +59,7 @@ class Outbox:
         if not is_pending:
             self.clear()
             return None
-        return batch, meta["notes"]
+        return PendingResults(batch, meta["notes"])
 
     def clear(self) -> None:
         """Delete the page: all that was pending has been delivered."""

@@ -193,9 +193,8 @@ class Pipeline:
 
     def _step(self, chunk: SourceRows) -> None:
         if chunk.malformed:
-            first = chunk.malformed[0]
             if self.hooks.strict:
-                raise ValueError(f"malformed record at {first.where}: {first.reason}; it is {first.given[:200]!r}")
+                raise chunk.malformed[0].error()
             self.examples += chunk.malformed[: EXAMPLES - len(self.examples)]
         if not self.tasks:
             _require_fit(self.work, chunk.batch.schema, self.source)

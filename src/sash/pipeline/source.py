@@ -23,6 +23,10 @@ class MalformedRecord:
     reason: str
     where: str
 
+    def error(self) -> ValueError:
+        """The error for a record that must not be malformed."""
+        return ValueError(f"malformed record at {self.where}: {self.reason}; it is {self.given[:200]!r}")
+
 
 @dataclass(frozen=True)
 class SourceRows:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sash.plan.query import Query
+from sash.spark.session import is_connect
 
 DESCRIPTION = "spark.job.description"
 """The local property of a thread that Spark's UI shows as the description of its jobs and stages."""
@@ -33,7 +34,7 @@ def outline(query: Query) -> str:
 @contextmanager
 def job(session: Any, name: str) -> Iterator[None]:
     """Name the jobs of this block: a description in a classic session, a tag over Connect."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(session):
         tag = name.replace(",", ";")  # Spark separates tags by commas
         session.addTag(tag)
         try:

@@ -14,6 +14,14 @@ from sash.spark.java import java_home
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Options of Java: without them, Arrow checks bounds and nulls of each value, which Spark has done already."""
 
+STREAM_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Settings that a stream requires."""
+
 SETTINGS: dict[str, Any] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -23,10 +31,7 @@ SETTINGS: dict[str, Any] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": 4096,
     # a worker's error in one line, without the traces of our code and Spark's
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    **STREAM_SETTINGS,
 }
 """Settings that differ from Spark's defaults, on one machine and on a cluster; a running session can change all."""
 
@@ -83,6 +88,11 @@ def session(**config: Any) -> SparkSession:
         # Connect starts its server with the settings, and then warns that it cannot set the static ones again
         warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
         return _built(wanted)
+
+
+def is_connect(session: Any) -> bool:
+    """Is it a session of Spark Connect? Importing its class would need the packages of Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _built(wanted: dict[str, str]) -> SparkSession:

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from sash.cli.page.newest_results import ChosenKey
 from sash.pipeline.json_values import encode_json
+from sash.windows.duration import UNITS
 
 EXACT = 2**53
 """Integers from here on are sent as strings: a browser would round them."""
-
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def results_json(chosen: ChosenKey, by: tuple[str, ...], on: str | None, inputs: Sequence[str]) -> dict[str, Any]:
@@ -71,7 +70,6 @@ def _positions(column: pa.ChunkedArray) -> list[float | None] | None:
         column, dtype = column.cast(pa.timestamp("ms")), pa.timestamp("ms")
     if pa.types.is_timestamp(dtype):
         return [
-            None if value is None else value * NANOSECONDS[dtype.unit] / 1e6
-            for value in column.cast(pa.int64()).to_pylist()
+            None if value is None else value * UNITS[dtype.unit] / 1e6 for value in column.cast(pa.int64()).to_pylist()
         ]
     return column.cast(pa.float64(), safe=False).to_pylist() if _is_number(column) else None

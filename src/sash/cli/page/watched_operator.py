@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,6 +23,10 @@ from sash.cli.page.result_rows import results_json
 from sash.engine import Operator
 from sash.engine.metrics import Metrics, Progress
 from sash.plan.query import Query
+from sash.plan.time_axis import TimeAxis
+
+if TYPE_CHECKING:
+    from sash.pipeline import Pipeline
 
 SHARE = 0.02
 """The share of the time that measuring the size of the state may take."""
@@ -57,7 +61,7 @@ class WatchedOperator(WatchedCalls):
     pipeline: the pipeline that it belongs to, which counts malformed records.
     """
 
-    def __init__(self, operator: Operator, name: str, pipeline: Any = None) -> None:
+    def __init__(self, operator: Operator, name: str, pipeline: Pipeline | None = None) -> None:
         if operator.observer is not None:
             raise ValueError(f"{operator!r} is watched already: use one page, or unwatch() it there")
         self.operator, self.name, self.pipeline = operator, name, pipeline
@@ -94,7 +98,7 @@ class CallFigures:
         self.progress = Progress()
         self.metrics = Metrics()
         self.problem = ""
-        self._time: Any = None
+        self._time: TimeAxis | None = None
         self._inputs: Sequence[str] = ()
         self._start, self._spent = time.monotonic(), 0.0
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.cli.page.latency_histogram import LatencyHistogram
 from sash.cli.page.query_figures import QueryFigures
+
+if TYPE_CHECKING:
+    from sash.plan.query import Query
+    from sash.spark.stream.monitor import Monitor
 
 
 class WatchedStream:
@@ -17,7 +21,7 @@ class WatchedStream:
     owned: was the monitor started for the page?
     """
 
-    def __init__(self, monitor: Any, name: str, query: Any, owned: bool) -> None:
+    def __init__(self, monitor: Monitor, name: str, query: Query | None, owned: bool) -> None:
         self.monitor, self.name, self.query, self.owned = monitor, name, query, owned
         self.latency = LatencyHistogram()
         self._counted = -1
@@ -35,10 +39,17 @@ class WatchedStream:
             name=self.name,
             kind="spark",
             finished=ended,
+            rows_in=totals["rows_in"],
+            rows_out=totals["rows_out"],
             rows_per_second=0.0 if last is None or ended else last.rows_per_second,
+            late=totals["late"],
+            untimed=totals["untimed"],
+            malformed=totals["malformed"],
             keys=0 if last is None else last.keys,
             elements=0 if last is None else last.elements,
             state_bytes=0 if last is None else last.state_bytes,
+            pages_read=totals["pages_read"],
+            pages_written=totals["pages_written"],
             watermark=None,
             lag=None if last is None else last.lag,
             lag_unit="" if last is None else last.lag_unit,
@@ -46,7 +57,6 @@ class WatchedStream:
             latency=self.latency.to_json(),
             rates=[(float(len(batches) - i), one.rows_per_second) for i, one in enumerate(batches[-240:])],
             has_plan=self.query is not None,
-            **{name: totals[name] for name in FLOWS},
         )
 
     def keys(self) -> list[str]:
@@ -69,6 +79,3 @@ class WatchedStream:
         """Stop the monitor, if it was started here."""
         if self.owned:
             self.monitor.close()
-
-
-FLOWS = ("rows_in", "rows_out", "late", "untimed", "malformed", "pages_read", "pages_written")

@@ -10,13 +10,15 @@ A sample is enough, since only a key with a large share matters, and its cost do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.engine.key_values import key_column, key_text, keys_of
+from sash.spark.stream.progress import ShardProgress
+from sash.spark.stream.sharding import FIRST
 from sash.spark.stream.stream_spec import PackedRow
 
 SAMPLE = 2048
@@ -25,19 +27,22 @@ LENGTH = 200
 """The maximum length of a key's text."""
 
 
-def diagnosed(packed: Sequence[PackedRow], batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> dict[str, Any]:
-    """Fields of a ShardProgress that describe the rows of one micro-batch."""
-    latest = max((row for row in packed if row.greatest is not None), key=_greatest, default=None)
+def with_rows(
+    progress: ShardProgress, packed: Sequence[PackedRow], batches: Sequence[pa.RecordBatch], by: tuple[str, ...]
+) -> ShardProgress:
+    """The progress with what is known of the rows of the micro-batch: malformed ones, the latest row, the hot key."""
+    latest = max((row for row in packed if row.greatest is not None), key=_greatest, default=PackedRow(FIRST))
     key, rows, keys = hot_key(batches, by)
-    return {
-        "malformed": sum(row.malformed for row in packed),
-        "greatest": None if latest is None else latest.greatest,
-        "latest_key": None if latest is None else latest.latest_key,
-        "latest_shard": None if latest is None else latest.latest_shard,
-        "hot_key": key,
-        "hot_rows": rows,
-        "sampled_keys": keys,
-    }
+    return replace(
+        progress,
+        malformed=sum(row.malformed for row in packed),
+        greatest=latest.greatest,
+        latest_key=latest.latest_key,
+        latest_shard=latest.latest_shard,
+        hot_key=key,
+        hot_rows=rows,
+        sampled_keys=keys,
+    )
 
 
 def _greatest(row: PackedRow) -> float:

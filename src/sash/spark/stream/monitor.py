@@ -42,7 +42,8 @@ class Monitor:
         self._after = stalled_after
         self._stalls: dict[str, StallTracker] = {}
         self._sources = SourceTracker(stalled_after)
-        self._shards: dict[Any, dict[str, Any]] = {}
+        self._shards: dict[tuple[str, int], dict[str, Any]] = {}
+        """The last progress of each shard, by the name of its metrics and its number."""
         self._seen: set[int] = set()
         self._lock = threading.RLock()
         self._width = 0
@@ -113,7 +114,7 @@ class Monitor:
         flows = {name: sum(row.get(name) or 0 for row in counts.values()) for name in FLOWS}
         for name, flow in flows.items():
             self.totals[name] += flow
-        now: dict[Any, dict[str, Any]] = {}
+        now: dict[tuple[str, int], dict[str, Any]] = {}
         for name, row in counts.items():
             for shard in map(_as_dict, row.get("shards") or ()):
                 place = name, shard["shard"]

@@ -20,6 +20,7 @@ from sash.plan.query import Query
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.job_names import outline
+from sash.spark.session import STREAM_SETTINGS
 from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.spark_types import arrow_schema, spark_schema, wire
 from sash.spark.stream.checked_writer import with_checks
@@ -29,9 +30,6 @@ from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PRO
 from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, QUERY, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 MARK = "sash.stream"
 """The key in the metadata of columns that are results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
@@ -229,7 +227,7 @@ def _require_stream(data: Any) -> None:
 
 
 def _require_settings(session: Any) -> None:
-    for name, wanted in ((PROVIDER, ROCKSDB), (CHANGELOG, "true")):
+    for name, wanted in STREAM_SETTINGS.items():
         found = session.conf.get(name, "")
         if found.lower() != wanted.lower():
             raise ValueError(

@@ -14,6 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
+from sash.spark.session import is_connect
+
 
 class ProgressListener(StreamingQueryListener):  # type: ignore[misc]
     """Passes on the progress of one query."""
@@ -85,4 +87,4 @@ class ProgressFeed:
 def _classic_streams() -> Any:
     """The streams of the active classic session; None if there is none, or it is one of Connect."""
     session = SparkSession.getActiveSession()
-    return None if session is None or type(session).__module__.startswith("pyspark.sql.connect") else session.streams
+    return None if session is None or is_connect(session) else session.streams

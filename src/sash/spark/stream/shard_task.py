@@ -26,7 +26,7 @@ from sash.engine.watermark import WatermarkTracker
 from sash.plan.combined_query import CombinedQuery
 from sash.spark.arrow_ipc import batches_of, blob_of, blob_slices
 from sash.spark.spark_types import casts
-from sash.spark.stream.hot_keys import diagnosed
+from sash.spark.stream.hot_keys import with_rows
 from sash.spark.stream.live_state import LiveState
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.progress import ShardOutput, ShardProgress
@@ -76,10 +76,9 @@ class ShardTask:
         self.store.flush()
         if operator is not None:
             self.live.keep(operator)
-        found = diagnosed(packed, [batch for _, batch in batches], self.spec.bound_query.by)
+        progress = with_rows(progress, packed, [batch for _, batch in batches], self.spec.bound_query.by)
         reached = None if watermark is None else float(watermark)
-        progress = replace(progress.stored(self.store), watermark=reached, **found)
-        yield ShardOutput(self.label, progress=progress)
+        yield ShardOutput(self.label, progress=replace(progress.stored(self.store), watermark=reached))
 
     def _open(self) -> Operator:
         """The operator of this shard: the live one if Spark has the same state, else from pages."""
