@@ -112,7 +112,7 @@ def trace(
 
 @app.command()
 def warm(
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once; by default one for each core.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes; by default one for each core.")] = None,
     only: Annotated[str, typer.Option(help='Tasks whose name contains this, as "frame" or "mean".')] = "",
     as_json: Json = False,
 ) -> None:

@@ -1,8 +1,7 @@
-"""Read a job file in YAML: its tables and the line of each key. Values are strings, numbers, booleans, lists and
-tables.
+"""Read a job file in YAML: its tables and the line of each key.
 
-Booleans are those of YAML 1.2: only true and false, so `on:` and `no` are strings. Tags, anchors, null and duplicate
-keys are refused.
+Values are strings, numbers, booleans, lists and tables. Booleans are those of YAML 1.2: only true and false, so `on:`
+and `no` are strings. Tags, anchors, null and duplicate keys are refused.
 """
 
 from __future__ import annotations

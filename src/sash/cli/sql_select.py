@@ -54,7 +54,7 @@ def arguments_of(call: Any) -> list[Any]:
         if type(argument).__name__ in ("Kwarg", "PropertyEQ"):
             name = str(argument.this.name).lower()
             if name not in order:
-                raise UnsupportedSQL(f"{name} is no argument of a window: there are {', '.join(order)}")
+                raise UnsupportedSQL(f"{name} is not an argument of a window; the arguments are {', '.join(order)}")
             found.append((order[name], argument.expression))
         else:
             found.append((i, argument))
@@ -133,7 +133,7 @@ class RowsReader(SelectReader):
             self._place(e, source)
         if not any(_has(e, "Window") for e, _ in later):
             raise UnsupportedSQL(
-                "there is no window in it: add OVER (…), or GROUP BY a window; else use your own engine"
+                "the statement has no window: add OVER (…), or GROUP BY a window; else use your own engine"
             )
         return Selected(tuple(self.partitions.values()), None, tuple(self.output))
 
@@ -154,7 +154,7 @@ class RowsReader(SelectReader):
         """An aggregate with OVER, or a value of the row."""
         if type(e).__name__ != "Window":
             if _has(e, "Window"):
-                raise UnsupportedSQL(f"{text_of(e)}: beside windows there are + - * / and parentheses")
+                raise UnsupportedSQL(f"{text_of(e)}: only + - * / and parentheses are supported with windows")
             return self._value(e)
         by, on, window, text = self._over(e)
         self.places.add((by, on))
@@ -225,7 +225,7 @@ class SlidesReader(SelectReader):
             self.add(f"sash_sql_{len(self.output)}", alias or _name(e))
             found[self.output[-1][0]] = self.formula(e)  # type: ignore[assignment]
         if not found:
-            raise UnsupportedSQL("there is no aggregate in it: add one, such as COUNT(*)")
+            raise UnsupportedSQL("the statement has no aggregate: add one, such as COUNT(*)")
         return Selected((Partition(by, (str(time.name),), found),), made, tuple(self.output))
 
     def _edge(self, e: Any) -> str | None:
@@ -250,7 +250,7 @@ class SlidesReader(SelectReader):
         for e in self.select.args["group"].expressions:
             if type(e).__name__ == "Anonymous" and str(e.name).lower() in ("window", "session_window"):
                 if call is not None:
-                    raise UnsupportedSQL("there are two windows in it: keep one")
+                    raise UnsupportedSQL("the statement has two windows: keep one")
                 call = e
             elif self._edge(e) is None:
                 if type(e).__name__ != "Column":

@@ -76,7 +76,7 @@ def _rows(spec: Any, excluded: str, text: str) -> WindowKind:
             raise UnsupportedSQL(f"{text}: EXCLUDE CURRENT ROW needs a frame that ends at CURRENT ROW")
         last = -1
     elif excluded != "NO OTHERS":
-        raise UnsupportedSQL(f"{text}: ROWS takes EXCLUDE CURRENT ROW alone")
+        raise UnsupportedSQL(f"{text}: ROWS supports only EXCLUDE CURRENT ROW")
     if start.length is None:
         return Count(ENDLESS, shift=last)
     size = last - start.length * start.sign + 1

@@ -77,12 +77,12 @@ def _evaluated(node: ast.expr, more: Mapping[str, Any]) -> Any:
     if isinstance(node.func, ast.Attribute) and node.func.attr == "over":
         return _evaluated(node.func.value, more).over(*values)
     if not isinstance(node.func, ast.Name):
-        raise ValueError(f"{ast.unparse(node.func)} is no name")
+        raise ValueError(f"{ast.unparse(node.func)} is not a name")
     name = node.func.id
     if name == "expr":
         return expr(*values)
     if name in WINDOWS:
         return WINDOWS[name](*values, **named)
     if name.startswith("_"):
-        raise ValueError(f"{name} is no aggregate")
+        raise ValueError(f"{name} is not an aggregate")
     return getattr(functions, name)(*values, **named, **more)

@@ -76,7 +76,7 @@ def _of_snapshot(data: bytes) -> StatePages:
 
 
 def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]:
-    """The sums over the shards of a stream on Spark; the watermark is the greatest."""
+    """The sums over the shards of a Spark stream, and their maximum watermark."""
     from sash.spark import session
     from sash.spark.stream.checkpoint_pages import read_checkpoint
 

@@ -68,7 +68,7 @@ class PandasAdapter:
         made = {one.name: self._as_pandas(one) for one in results}
         plain = type(frame) is pd.DataFrame and frame.columns.nlevels == 1
         if plain and frame.columns.is_unique and len(frame.columns) < NARROW:
-            return _beside(frame, made)
+            return _extended(frame, made)
         for name, values in made.items():
             frame[name] = values
         return frame
@@ -95,7 +95,7 @@ class PandasAdapter:
         return pd.Series(values).astype(kind).array
 
 
-def _beside(frame: Any, made: dict[str, Any]) -> Any:
+def _extended(frame: Any, made: dict[str, Any]) -> Any:
     """The frame with more columns, in writable memory; assigning columns would copy each.
 
     Only columns from Arrow, which are read-only, are copied.
@@ -104,9 +104,9 @@ def _beside(frame: Any, made: dict[str, Any]) -> Any:
     made = {name: values if isinstance(values, np.ndarray) else values.copy() for name, values in made.items()}
     for name in made:
         columns = columns.insert(len(columns), name)
-    beside = pd.DataFrame({**dict(frame.items()), **made}, index=frame.index, copy=False)
-    beside.columns = columns
-    return beside.__finalize__(frame)
+    extended = pd.DataFrame({**dict(frame.items()), **made}, index=frame.index, copy=False)
+    extended.columns = columns
+    return extended.__finalize__(frame)
 
 
 def _viewed(values: NDArray[Any]) -> pa.Array:

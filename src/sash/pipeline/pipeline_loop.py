@@ -125,7 +125,7 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
 
 @dataclass(frozen=True)
 class StepHooks:
-    """What happens in a step beside the results.
+    """Hooks of the steps of a pipeline.
 
     strict: raise ValueError at a malformed record, instead of counting it.
     progress: called after each step.

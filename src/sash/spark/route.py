@@ -18,8 +18,7 @@ def run(query: Query, data: Any) -> Any:
 
     Raises TypeError for other Spark objects, and all that `Query.bind` raises.
     """
-    if not hasattr(data, "mapInArrow"):
-        raise TypeError(f"a query runs on a Spark DataFrame; got a {type(data).__module__}.{type(data).__qualname__}")
+    _require_dataframe(data, "a query runs on a Spark DataFrame; got")
     if data.isStreaming:
         from sash.spark.stream.plan_stream import plan_stream
 
@@ -43,10 +42,7 @@ def migrate(query: Query, data: Any, from_query: Query, to: Any) -> Any:
 def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     """The query as of the rows of a spine, both Spark DataFrames, as a lazy DataFrame."""
     for what, data in (("spine", spine), ("events", events)):
-        if not hasattr(data, "mapInArrow"):
-            raise TypeError(
-                f"as_of() takes Spark DataFrames; {what}= is a {type(data).__module__}.{type(data).__qualname__}"
-            )
+        _require_dataframe(data, f"as_of() takes Spark DataFrames; {what}= is")
     from sash.spark.batch.as_of_plan import plan_as_of
 
     return plan_as_of(query, spine, events)
@@ -57,8 +53,7 @@ def run_queries(queries: Queries, data: Any) -> Any:
 
     Raises TypeError for other Spark objects, and all that `Query.bind` raises; a note names the query.
     """
-    if not hasattr(data, "mapInArrow"):
-        raise TypeError(f"queries run on a Spark DataFrame; got a {type(data).__module__}.{type(data).__qualname__}")
+    _require_dataframe(data, "queries run on a Spark DataFrame; got")
     if data.isStreaming:
         from sash.spark.stream.plan_stream import plan_queries_stream
 
@@ -75,6 +70,12 @@ def explain(query: Query | Queries, data: Any) -> str:
     """
     section = "\n".join(["spark", *(f"  {line}" for line in _lines(query, data))])
     return f"{query.explain(arrow_schema(data.schema))}\n{section}\n"
+
+
+def _require_dataframe(data: Any, text: str) -> None:
+    """Raises TypeError, with a text before the type of the data, unless it is a DataFrame, classic or Connect."""
+    if not hasattr(data, "mapInArrow"):
+        raise TypeError(f"{text} a {type(data).__module__}.{type(data).__qualname__}")
 
 
 def _lines(query: Query | Queries, data: Any) -> list[str]:

@@ -116,7 +116,7 @@ def _unpacking(task: Any) -> Callable[[], Any]:
                     "--py-files or addPyFile"
                 ) from error
         except RuntimeError:
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the user needs the message alone, see `worker_io`
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # only the message helps the user, see `worker_io`
             raise
 
     return unpacked

@@ -323,7 +323,7 @@ def test_a_connection_that_breaks_off_is_shown(browser: Any, monkeypatch: pytest
             served._server.server_close()
             cut.set()
             expect(page.get_by_role("alert")).to_have_text(
-                "The connection is lost. These are the last figures; trying again."
+                "The connection is lost. These are the last figures; reconnecting."
             )
             expect(page.locator("#connection")).to_have_text("not connected")
         with sash.live_page(port=served.port) as again:

@@ -144,7 +144,7 @@ class PageRequest(BaseHTTPRequestHandler):
         access = self.server.access
         if access is not None:
             if not access.host_fits(self.headers.get("Host")):
-                self._fail(HTTPStatus.MISDIRECTED_REQUEST, "this page is served to localhost and 127.0.0.1 alone")
+                self._fail(HTTPStatus.MISDIRECTED_REQUEST, "this page is served only to localhost and 127.0.0.1")
                 return
             if not access.admits(self.headers, asked.get("token", "")):
                 self._fail(

@@ -1,4 +1,4 @@
-"""QueryFigures: the counters of a query at one moment, and the rate of its rows over the last minutes."""
+"""QueryFigures: the counters of a query at one time, and the rate of its rows over the last minutes."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _is_time(dtype: pa.DataType) -> bool:
 
 
 def _positions(column: pa.ChunkedArray) -> list[float | None] | None:
-    """Times in milliseconds since the epoch, numbers as they are; None if the column is neither."""
+    """Times in milliseconds since the epoch, numbers unchanged; None if the column is neither."""
     dtype = column.type
     if pa.types.is_date(dtype):
         column, dtype = column.cast(pa.timestamp("ms")), pa.timestamp("ms")

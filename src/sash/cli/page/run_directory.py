@@ -1,4 +1,4 @@
-"""The runs on this machine: each serves its figures on a Unix socket, in a directory for this user alone.
+"""The runs on this machine: each serves its figures on a Unix socket, in a directory that only this user can enter.
 
     $XDG_RUNTIME_DIR/sash/  or  /tmp/sash-runs-<user>/     mode 0700, checked: ours, no link, closed to others
         4711-9f2c01d3.sock                                 made at the start of a run, removed at its end

@@ -129,8 +129,8 @@ class AsOfPieces:
         if gap is None:
             return kept
         time, timed = self._time(events)
-        apart = np.flatnonzero(since(time[timed][1:], time[timed][:-1]) >= gap)
-        session = events.filter(array(timed)).slice(int(apart[-1]) + 1 if len(apart) else 0)
+        gaps = np.flatnonzero(since(time[timed][1:], time[timed][:-1]) >= gap)
+        session = events.filter(array(timed)).slice(int(gaps[-1]) + 1 if len(gaps) else 0)
         return session if session.num_rows > kept.num_rows else kept
 
     def _time(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:

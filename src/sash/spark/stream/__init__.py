@@ -17,7 +17,7 @@
 `checkpoint_check` refuses, on the driver, a checkpoint of another query; `checked_writer` calls it at the start
 `checkpoint_pages` reads the pages in a checkpoint
 `map_state_store`  a store on Spark's state
-`side_output`      late, untimed and malformed rows beside the results
+`side_output`      late, untimed and malformed rows, in addition to the results
 `hot_keys`         the key with the most rows of a shard
 `progress`         counters of a shard, as columns that Spark sums
 `monitor`          follows the progress of a running query; `progress_feed` gets it from a listener or by polling

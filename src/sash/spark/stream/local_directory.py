@@ -193,7 +193,7 @@ def delete_stale_files(root: str) -> None:
 def _require_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
     """Raises PermissionError unless a file is of this kind and only this user can access it."""
     if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError("the file or directory is not of this user alone")
+        raise PermissionError("the file or directory belongs to another user, or other users can access it")
 
 
 def _random_name() -> str:

@@ -132,7 +132,7 @@ class MapStateStore:
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
         """Iterate over the pages whose names begin with the prefix, in the order of their names."""
-        names = {key[0] for key in self.state.keys()} | self.cached.keys()  # noqa: SIM118 - a MapState is no dict
+        names = {key[0] for key in self.state.keys()} | self.cached.keys()  # noqa: SIM118 - a MapState is not a dict
         for name in sorted(name for name in names if name.startswith(prefix)):
             (page,) = self.get_many([name])
             if page is not None:

@@ -76,7 +76,7 @@ class MicroBatch:
     untimed: int
     malformed: int
     lag: float | None
-    """How far the watermark is behind the greatest time seen: in seconds, or in units of a numeric time column."""
+    """How far the watermark is behind the latest time so far: in seconds, or in units of a numeric time column."""
     lag_unit: str
     """"s" for seconds, else empty."""
     keys: int

@@ -58,12 +58,12 @@ METRICS = (
     StreamMetric("state_bytes", "Size of the state.", _last(lambda batch: batch.state_bytes)),
     StreamMetric(
         "watermark_lag_seconds",
-        "How far the watermark is behind the greatest time.",
+        "How far the watermark is behind the latest time.",
         _last(lambda batch: batch.lag if batch.lag_unit == "s" else None),
     ),
     StreamMetric(
         "watermark_lag",
-        "How far the watermark is behind the greatest time, in units of a numeric time column.",
+        "How far the watermark is behind the latest time, in units of a numeric time column.",
         _last(lambda batch: None if batch.lag_unit == "s" else batch.lag),
     ),
     StreamMetric(
@@ -94,7 +94,7 @@ def as_dict(monitor: Monitor) -> dict[str, Any]:
 def prometheus(monitor: Monitor) -> str:
     """The metrics in the text format of Prometheus, with the query as labels.
 
-    The hot key is no label: Prometheus would keep a time series for each key that was ever hot.
+    The hot key is not a label: Prometheus would keep a time series for each key that was ever hot.
     """
     labels = _labels(monitor.identity)
     lines = []

@@ -96,7 +96,7 @@ class StallTracker:
         clock = f", {ahead:,.0f} s ahead of the clock" if ahead is not None and ahead > 0 else ""
         return (
             f"{self.late:,} of {self.rows:,} rows since batch {row.batch} are late: {row} is ahead of them{clock}, and "
-            "the watermark follows it. Set ahead= of the query to the greatest time that a row may be ahead of the "
+            "the watermark follows it. Set ahead= of the query to the maximum time that a row may be ahead of the "
             "clock, and start with a new checkpointLocation"
         )
 

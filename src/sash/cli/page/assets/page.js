@@ -162,7 +162,7 @@ function draw() {
   if (query.has_plan && state.plan !== query.name) loadPlan(query.name);
   if (!query.has_results) {
     at("no-results").hidden = false;
-    setText(at("no-results"), "The results of a stream of Spark are where it writes them; this page has its figures.");
+    setText(at("no-results"), "Spark writes the results of a stream to its sink; this page shows only the figures.");
     document.querySelector(".results").hidden = true;
   } else if (query.rows_out !== state.results || !state.keys.length) {
     loadResults(query);
@@ -208,7 +208,7 @@ async function loadResults(query) {
     at("no-results").hidden = !empty;
     document.querySelector(".results").hidden = empty;
     if (empty) {
-      setText(at("no-results"), "No results yet: they come when the watermark has passed their windows.");
+      setText(at("no-results"), "No results yet: they are emitted when the watermark has passed their windows.");
       return;
     }
     await loadKey();
@@ -264,7 +264,7 @@ function drawChart(results) {
   const names = [...new Set(points.map((point) => point.series))].sort();
   setText(at("chart-title"), `${state.measure ?? "results"} of ${keyLabel(state.key)}`);
   at("sample").hidden = !results.skipped;
-  setText(at("sample"), `A sample: ${format(results.skipped)} results, of all keys, came too fast for this page.`);
+  setText(at("sample"), `A sample: ${format(results.skipped)} results, of all keys, arrived too fast for this page.`);
   chart.show({ points, names, kind: results.axis_kind, measure: state.measure ?? "" });
   at("legend").hidden = names.length < 2;
   at("legend").replaceChildren(...names.map((name, number) => {
@@ -346,7 +346,7 @@ function listen() {
     setTimeout(listen, AGAIN);
   });
   events.addEventListener("error", () => {
-    if (!state.ended) connected("lost", "not connected", "The connection is lost. These are the last figures; trying again.");
+    if (!state.ended) connected("lost", "not connected", "The connection is lost. These are the last figures; reconnecting.");
     if (events.readyState !== EventSource.CLOSED) return;
     setTimeout(listen, AGAIN);
     refused();
