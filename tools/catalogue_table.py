@@ -33,7 +33,7 @@ def some(names: list[str]) -> str:
         "structure",
         "file in `sash/aggregators`",
         "needs",
-        "⊕ an insert, evict, query",
+        "⊕ per insert, evict, query",
         "worst case",
         "space",
         *sizes,

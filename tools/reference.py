@@ -171,7 +171,7 @@ def _structures(function: Callable[..., Any]) -> Iterable[tuple[str, str]]:
         for plan, _ in _planned(function, kind):
             record = CATALOGUE[next(iter(plan.choices.values())).structure]
             costs = ", ".join(map(str, record.average.values()))
-            yield f"{record.name} ({record.comparisons or f'⊕ an insert, evict, query: {costs}'})", label
+            yield f"{record.name} ({record.comparisons or f'⊕ per insert, evict, query: {costs}'})", label
 
 
 def _grouped(found: Iterable[tuple[str, str]]) -> str:

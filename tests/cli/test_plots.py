@@ -71,6 +71,13 @@ def test_named_windows_of_rows() -> None:
     assert [*drawn(axis)] == ["price", "low_one", "low_all"]
 
 
+def test_a_window_of_one_aggregate_over_an_index_of_times() -> None:
+    frame = pd.DataFrame({"price": [3.0, 5.0, 1.0]}, index=pd.date_range("2026-03-02", periods=3, freq="1h"))
+    (axis,) = sash.plot(frame, high=sash.max("price").over("90min")).axes
+    (found,) = (values for label, (_, values) in drawn(axis).items() if label.startswith("high = max('price')"))
+    assert found == [3, 5, 5]
+
+
 def test_the_key_that_is_asked_for() -> None:
     (axis,) = sash.plot(PRICES, 2, by="symbol", on="t", key="B", low=sash.min("price")).axes
     assert axis.get_title(loc="left") == "symbol = B"

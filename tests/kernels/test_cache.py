@@ -331,7 +331,7 @@ def test_nowhere(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         assert directory() is None
         dispatcher = types.SimpleNamespace(_cache="none")
-        assert cache.keep(dispatcher)._cache == "none"
+        assert cache.use_cache(dispatcher)._cache == "none"
 
 
 @pytest.mark.usefixtures("fresh")

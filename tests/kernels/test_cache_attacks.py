@@ -88,7 +88,7 @@ def start() -> Any:
     cache.directory.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        files = cache.keep(types.SimpleNamespace(py_func=kernel, _cache=None))._cache
+        files = cache.use_cache(types.SimpleNamespace(py_func=kernel, _cache=None))._cache
     assert files is not None
     return files
 

@@ -112,6 +112,16 @@ def test_malformed_rows_of_csv(tmp_path: Path, size: int, monkeypatch: pytest.Mo
         assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
 
 
+def test_a_malformed_row_of_csv_is_reported_as_it_was(tmp_path: Path) -> None:
+    """With the columns that the schema leaves out, and its delimiter, so that it can be corrected and read again."""
+    lines = ["k;note;x", 'a;"b; ""c""";six', "d;e,f;7"]
+    (tmp_path / "1.csv").write_text("\n".join(lines))
+    source = files(tmp_path, schema=pa.schema([("x", pa.int64()), ("k", pa.string())]), format="csv", delimiter=";")
+    (chunk,) = read(source)
+    assert chunk.batch.to_pydict() == {"x": [7], "k": ["d"]}
+    assert [record.given for record in chunk.malformed] == [lines[1].encode()]
+
+
 @pytest.mark.parametrize("first", ["", "0\n"])
 def test_long_runs_of_malformed_rows_come_in_pieces(
     tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch

@@ -23,8 +23,14 @@ from tests.shared.effort import THOROUGH
 from tests.spark.cases import CASES, FEW, ON, SCHEMA, check, rows
 
 EACH_TIME = ("all windows of rows, by ('k', 'j')", "all windows with every, by ('j',)")
-EACH_TIME += ("timestamps, every", "local times", "dates")
-SELDOM = ("row: lifetime", "slide: time", *(name for name in CASES if name.startswith("all windows")))
+EACH_TIME += ("timestamps, every",)
+SELDOM = (
+    "local times",
+    "dates",
+    "row: lifetime",
+    "slide: time",
+    *(name for name in CASES if name.startswith("all windows")),
+)
 CHOSEN = {name: CASES[name] for name in {*EACH_TIME, *(SELDOM if THOROUGH else ())}}
 RANGES = Options(split=5)
 CHOSEN["in ranges"] = Query(Time(4), by="k", on=ON, options=RANGES, **FEW)

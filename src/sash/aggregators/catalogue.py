@@ -325,7 +325,7 @@ TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATAL
 
 def table() -> str:
     """The catalogue as a Markdown table, as the README shows it."""
-    rows = ["| structure | needs | ⊕ an insert, evict, query | worst case | space | |", "|---|---|---|---|---|---|"]
+    rows = ["| structure | needs | ⊕ per insert, evict, query | worst case | space | |", "|---|---|---|---|---|---|"]
     for record in CATALOGUE.values():
         needs = ", ".join(record.needs) or "–"
         average = ", ".join(map(str, record.average.values()))

@@ -45,7 +45,7 @@ def run_stream(
                 break
     last = watched.last
     counts = {name: watched.totals[name] for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
-    return {**counts, "batches": len(watched.batches), "keys": None if last is None else last.keys, "finished": False}
+    return {**counts, "batches": watched.batch_count, "keys": None if last is None else last.keys, "finished": False}
 
 
 def _has_ended(query: Any) -> bool:

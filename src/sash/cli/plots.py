@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sash.frames import adapter_of
 from sash.monoids.algebra import Bound
+from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.query import Query
 from sash.plan.time_index import time_column
@@ -71,7 +72,8 @@ def plot(data: Any, windows: Any = None, *, key: Any = None, panels: int = 4, **
     number, and what `sash.rolling` raises.
     """
     pyplot, dates = _matplotlib()
-    query = Query(windows, **{**arguments, "on": time_column(data, windows, arguments.get("on"))})
+    aggregates = {name: value for name, value in arguments.items() if isinstance(value, Aggregated)}
+    query = Query(windows, **{**arguments, "on": time_column(data, windows, arguments.get("on"), aggregates)})
     if not isinstance(panels, int) or panels < 1:
         raise ValueError(f"panels= must be an integer of at least 1; got {panels!r}")
     table = _read(query, data)

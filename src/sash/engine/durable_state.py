@@ -58,12 +58,15 @@ class DurableMark(NamedTuple):
 
 
 class DurableState(StoredState):
-    """The pages of one operator in a store."""
+    """The pages of one operator in a store.
 
-    def __init__(self, store: Store, engine: LiveEngine, codec: StateCodec, mode: str) -> None:
+    is_shared: may other operators open the store? The pages of a snapshot have no token.
+    """
+
+    def __init__(self, store: Store, engine: LiveEngine, codec: StateCodec, mode: str, is_shared: bool = True) -> None:
         bound_query = engine.bound_query
         super().__init__(store, bound_query, mode)
-        self.engine, self.codec = engine, codec
+        self.engine, self.codec, self.is_shared = engine, codec, is_shared
         self.emit = bound_query.query.emit
         self.reader = BucketReader(self.transaction, engine, codec)
         self.buckets = BucketDirectory(engine.timers.never, engine.numbers)
@@ -118,9 +121,6 @@ class DurableState(StoredState):
         return header
 
     # ---- before a step ----
-
-    is_shared = True
-    """Whether other operators may open the store; the pages of a snapshot have no token."""
 
     def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
         """Load the buckets of these keys and those with a timer due at `now`, or all of them."""

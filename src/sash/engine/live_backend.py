@@ -62,7 +62,8 @@ class LiveBackend(Backend):
 
     def begin(self) -> None:
         """Begin a call: save what is needed to undo it."""
-        self._given = self.engine.journal = None
+        self._given = None
+        self.engine.drop_journal()
         self._in_groups = False
         if self.emitter is not None:
             self.emitter.begin()
@@ -159,11 +160,11 @@ class LiveBackend(Backend):
 
     # ---- state at rest ----
 
-    def _durable(self, store: Store) -> DurableState:
+    def _durable(self, store: Store, is_shared: bool = True) -> DurableState:
         if "hash" not in self.engine.table.arrays:
             arenas = sum(isinstance(assigner, ArenaAssigner) for assigner in self.engine.assigners)
             DurableState.add_columns(self.engine, arenas)
-        return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode)
+        return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode, is_shared)
 
     def open(self) -> Header | None:
         """Open the state of the store; None if it is empty. Raises PageError."""
@@ -203,9 +204,8 @@ class LiveBackend(Backend):
 
         If the process ends right after it, the next operator deletes the replaced pages.
         """
-        durable = self._durable(store)
-        durable.is_shared = replaced is not None
-        durable.transaction.garbage = replaced or []
+        durable = self._durable(store, is_shared=replaced is not None)
+        durable.transaction.replace_pages(replaced or [])
         live = self.engine.live
         waiting = None if self.buffer is None else self.buffer.rows()
         durable.write(header, live, live, waiting, header.watermark)
@@ -242,7 +242,7 @@ class LiveBackend(Backend):
             if closed is not None and not holds_own_time(closed):
                 waiting = waiting.take(np.flatnonzero(waiting.time < at))
         found = Lookup(self.engine, columns, waiting, self.reads_only, closed)
-        self.engine.journal = None
+        self.engine.drop_journal()
         if self.emitter is not None:
             self.emitter.begin()
         self._marks = None, None

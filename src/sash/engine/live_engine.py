@@ -320,9 +320,13 @@ class LiveEngine:
 
     # ---- all or nothing ----
 
+    def drop_journal(self) -> None:
+        """Begin a call in which nothing can be undone yet: the last one was committed or rolled back."""
+        self.journal = None
+
     def commit(self) -> None:
         """Commit the step: drop the journal, and free memory."""
-        self.journal = None
+        self.drop_journal()
         self.release()
         if self.ahead is not None:
             self.ahead.compact(lambda: self.live, self.keys.count)

@@ -84,6 +84,10 @@ class Pages(StoreOwner):
         self._before, self.garbage = (nbytes, self.header), garbage
         self._clear()
 
+    def replace_pages(self, names: list[str]) -> None:
+        """Let the next header list these pages as obsolete: the new ones replace them."""
+        self.garbage = names
+
     def read(self, kind: str, names: Sequence[str], schemas: Schemas) -> list[Page]:
         """The pages of these names. Raises PageError for one that is missing, damaged or of another call."""
         missing = [name for name in names if name not in self._seen]

@@ -79,8 +79,7 @@ class CsvFiles:
 
         parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=collect)
         convert = pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(schema.names, pa.binary()),
-            include_columns=schema.names,
+            column_types=dict.fromkeys(header, pa.binary()),  # all of them: a malformed record is reported as a whole
             check_utf8=False,
             strings_can_be_null=False,
         )
@@ -92,7 +91,7 @@ class CsvFiles:
                 for records in _numbered(reader, invalid, path, rows):
                     end = records.end
                     if end > done:
-                        yield _decoded(records, schema, done, path)
+                        yield self._decoded(records, schema, done, path)
         except (pa.ArrowException, OSError) as error:
             why: object = error
             if "straddl" in str(error):
@@ -116,6 +115,39 @@ class CsvFiles:
             if not name.isprintable():
                 raise ValueError(f"the file {path} has no header in UTF-8: a column is named {name!a}")
         return names
+
+    def _decoded(self, records: NumberedRecords, schema: pa.Schema, done: int, path: Path) -> FileRows:
+        """The rows after the first `done` records, converted to their types."""
+        texts, numbers, malformed, end = records
+        first = int(np.searchsorted(numbers, done))
+        numbers, malformed = numbers[first:], [entry for entry in malformed if entry[0] >= done]
+        if texts is None:
+            return FileRows(together([], schema), end, tuple(record for _, record in malformed))
+        texts = texts.slice(first)
+        places = [texts.schema.names.index(name) for name in schema.names]
+
+        def decode(start: int, stop: int) -> pa.RecordBatch:
+            some = texts.slice(start, stop - start)
+            columns = [_column(some.column(place), field) for place, field in zip(places, schema, strict=True)]
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        good, bad = decode_valid(texts.num_rows, decode)
+        for row, reason in bad:
+            where = f"{path.name}, record {numbers[row] + 1}"
+            given = self._encoded([column[row].as_py() for column in texts.columns])
+            malformed.append((int(numbers[row]), MalformedRecord(given, reason, where)))
+        ordered = sorted(malformed, key=lambda entry: entry[0])
+        return FileRows(together(good, schema), end, tuple(record for _, record in ordered))
+
+    def _encoded(self, values: list[bytes]) -> bytes:
+        """A record as text. Arrow gives only its values: those that need quotes have them, the others none."""
+        delimiter = self.delimiter.encode()
+        special = (delimiter, b'"', b"\n", b"\r")
+        quoted = (b'"' + value.replace(b'"', b'""') + b'"' for value in values)
+        return delimiter.join(
+            quote if any(mark in value for mark in special) else value
+            for value, quote in zip(values, quoted, strict=True)
+        )
 
 
 class NumberedRecords(NamedTuple):
@@ -175,28 +207,6 @@ def _malformed(row: Any, path: Path) -> tuple[int, MalformedRecord]:
 def _number(row: Any) -> int:
     """The number of an invalid row among the records, from 0. Arrow counts from 1, and includes the header."""
     return int(row.number) - 2
-
-
-def _decoded(records: NumberedRecords, schema: pa.Schema, done: int, path: Path) -> FileRows:
-    """The rows after the first `done` records, converted to their types."""
-    texts, numbers, malformed, end = records
-    first = int(np.searchsorted(numbers, done))
-    numbers, malformed = numbers[first:], [entry for entry in malformed if entry[0] >= done]
-    if texts is None:
-        return FileRows(together([], schema), end, tuple(record for _, record in malformed))
-    texts = texts.slice(first)
-
-    def decode(start: int, stop: int) -> pa.RecordBatch:
-        columns = [_column(texts.column(i).slice(start, stop - start), field) for i, field in enumerate(schema)]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    good, bad = decode_valid(texts.num_rows, decode)
-    for place, reason in bad:
-        values = [column[place].as_py() for column in texts.columns]
-        where = f"{path.name}, record {numbers[place] + 1}"
-        malformed.append((int(numbers[place]), MalformedRecord(b",".join(values), reason, where)))
-    ordered = sorted(malformed, key=lambda entry: entry[0])
-    return FileRows(together(good, schema), end, tuple(record for _, record in ordered))
 
 
 def _column(texts: pa.Array, field: pa.Field) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import sash.spark
+from sash.cli.page.watched_stream import WatchedStream
 from sash.spark.stream.monitor import Monitor
 from sash.spark.stream.monitor_metrics import METRICS
 from sash.spark.stream.progress import FLOWS
@@ -20,6 +21,7 @@ class NamedQuery:
     """A query whose progress is complete."""
 
     name, id = 'high "prices"', "4b1c"
+    isActive = False  # noqa: N815 - as Spark names it
 
     def __init__(self, *progress: Any) -> None:
         self.recentProgress = list(progress)
@@ -45,6 +47,22 @@ def watched(*batches: dict[str, Any], **settings: Any) -> Monitor:
 
 
 NOON = 12 * 60
+
+
+def test_reports_are_counted_once_and_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Monitor, "KEPT", 3)
+    one = watched()
+    for i in range(20):
+        for number in range(max(0, i - 2), i + 1):  # Spark repeats its last reports
+            one.take(progress(number, number, rows_in=10))
+    assert (one.batch_count, one.totals["rows_in"], len(one.batches)) == (20, 200, 3)
+    assert len(one._seen) <= 2 * 3
+
+
+def test_rates_of_a_page_are_seconds_ago() -> None:
+    query = NamedQuery(*(progress(i, 2 * i, rows_in=60 * i) for i in range(4)))
+    found = WatchedStream(Monitor(query, None).update(), "trades", None, owned=False).figures()
+    assert found.rates == [(360.0, 0.0), (240.0, 60.0), (120.0, 120.0), (0.0, 180.0)]
 
 
 def test_a_watermark_that_moves_is_no_stall() -> None:

@@ -29,7 +29,7 @@ from tests.spark.stream.running import done, files, source, start
 from tests.spark.stream.stream_rows import STREAMS, arriving, expected
 
 CHOSEN = [
-    "formulas",
+    seldom("formulas"),
     seldom("row: lifetime"),
     "all windows of rows, by ('k', 'j')",
     "all windows with every, by ('k', 'j')",

@@ -55,7 +55,7 @@ class WatchedStream:
             lag_unit="" if last is None else last.lag_unit,
             lag_of="newest row",
             latency=self.latency.to_json(),
-            rates=[(float(len(batches) - i), one.rows_per_second) for i, one in enumerate(batches[-240:])],
+            rates=[(batches[-1].at - one.at, one.rows_per_second) for one in batches[-240:]],
             has_plan=self.query is not None,
         )
 

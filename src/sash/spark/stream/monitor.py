@@ -107,6 +107,8 @@ class Monitor:
             if number in self._seen or not counts:  # between micro-batches Spark reports that it is idle
                 return
             self._seen.add(number)
+            if len(self._seen) > 2 * self.KEPT:  # Spark repeats only its last reports, some hundred of them
+                self._seen = set(sorted(self._seen)[-self.KEPT :])
             self._add(number, progress, {name: _as_dict(row) for name, row in counts.items()})
             self._write()
 
