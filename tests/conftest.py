@@ -34,7 +34,7 @@ from tests.shared.quick_java import QUICK_LOCAL
 settings.register_profile(
     "quick",
     deadline=None,
-    max_examples=4,
+    max_examples=3,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
