@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_EN
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
+.PHONY: help demo test test-all test-part test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -40,10 +40,16 @@ test-cluster: venv ## Spark on a cluster on this machine: batches and streams in
 test-versions: venv ## a small test with each version of Spark that is supported, in build/versions: ARGS=4.0 for one
 	@$(PY) -m tools.spark_versions $(ARGS)
 
-PART := 1/1
-test-all: venv $(if $(filter 1/%,$(PART)),lint test-cluster) ## the same, with every compiled combination and more random examples: PART=2/8 for one of 8 parts
-	$(call check,pytest (all),SASH_HYPOTHESIS=thorough $(PYTEST) --part=$(PART) -m 'not cluster')
-	$(call check,pytest (bounds checks),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) --part=$(PART) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
+# In parts, each with new processes: one that has compiled all combinations takes 10 GB.
+PARTS := 1/4 2/4 3/4 4/4
+test-all: venv $(if $(filter 1/%,$(PARTS)),lint test-cluster) ## the same, with every compiled combination and more random examples, in four parts: PARTS=2/4 for one
+	@failed=; for part in $(PARTS); do \
+		$(SELF) --no-print-directory test-part PART=$$part || failed="$$failed $$part"; done; \
+	[ -z "$$failed" ] || { printf '\nFAILED: parts%s\n' "$$failed" >&2; exit 1; }
+
+test-part:
+	$(call check,pytest (all): part $(PART),SASH_HYPOTHESIS=thorough $(PYTEST) --part=$(PART) -m 'not cluster')
+	$(call check,pytest (bounds checks): part $(PART),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) --part=$(PART) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
 
 test-ui: venv ## the tests of the live page alone, in chromium
 	$(call check,pytest (browser),$(PY) -m pytest -m browser tests/cli/page)
@@ -79,7 +85,7 @@ docs: venv ## the documentation as a site, in build/site
 pictures: venv ## draw the pictures of README.md and docs again, from docs/performance.md and generated data
 	@$(PY) -m tools.pictures
 
-format: venv ## put the code in shape, and mend what can be mended
+format: venv ## format the code, fix what the linter can fix, and write generated pages
 	@$(PY) -m ruff check --fix-only .
 	@$(PY) -m ruff format .
 	@$(PY) -m tools.catalogue_table

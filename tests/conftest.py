@@ -72,7 +72,7 @@ def pytest_leave_out_combinations(items: list[pytest.Item]) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--part=2/8` runs the second of eight parts: `make test-all PART=2/8`, which takes hours as a whole."""
+    """`--part=2/8` runs the second of eight parts: `make test-all PARTS=2/8`."""
     parser.addoption("--part", default="1/1", help="one of several parts of the tests, such as 2/8")
 
 

@@ -319,7 +319,7 @@ def oracles(form: Form, workload: str) -> tuple[list[Row], Run, Run]:
     """
     rows = sample_rows(form.kinds, LENGTH)
     if form.name == "weighted_mean":
-        rows = [(value, min(abs(weight), 1000)) for value, weight in rows]
+        rows = [(value, max(-1000, min(weight, 1000))) for value, weight in rows]
     try:
         typed = run(Recalc, form.typed, workload, rows)
     except OverflowError:

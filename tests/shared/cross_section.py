@@ -1,7 +1,7 @@
 """What `make test` runs of tests with many parameters: each value of each parameter, not each combination.
 
 In files where every case takes long, the tests take turns as well: each runs a quarter of its cases, another one
-than its neighbours. `make test-all` runs all of them, or with PART=2/8 one part of eight.
+than its neighbours. `make test-all` runs all of them, in parts.
 """
 
 from collections.abc import Iterable, Iterator

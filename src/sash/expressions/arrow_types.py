@@ -84,7 +84,7 @@ def _decimal_type(types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def _parsed_moment(value: Datum) -> Datum:
-    """A text literal that is compared with a time, as a timestamp."""
+    """A text literal beside a time, as a timestamp."""
     if isinstance(value, pa.Scalar) and is_text_type(value.type):
         return pc.cast(value, pa.timestamp("us"))
     return value

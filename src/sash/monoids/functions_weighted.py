@@ -134,8 +134,8 @@ def ewm_std(  # noqa: PLR0913 (public, keyword-only)
 def lag(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
     """Value of column `x` n rows before the last row of the window (LAG).
 
-    With a result at each row, the last row is that row. Nulls count as rows; null if that value is, or if the window
-    has n or fewer rows. Result: the type of `x`, which may be anything.
+    With a result at each row, the last row is that row. Nulls count as rows. The result is null if that value is
+    null, or if the window has n or fewer rows. Result: the type of `x`, which may be anything.
 
     n: how many rows to look back.
 

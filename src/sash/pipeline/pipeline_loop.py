@@ -141,9 +141,15 @@ class Pipeline:
     """A running pipeline: its operator, its position, and its open sinks."""
 
     def __init__(
-        self, source: Source, work: PipedWork, sinks: Sequence[Sink], has_side: bool, hooks: StepHooks
+        self,
+        source: Source,
+        work: PipedWork,
+        sinks: Sequence[Sink],
+        has_side: bool,
+        hooks: StepHooks | None = None,
     ) -> None:
-        self.source, self.work, self.sinks, self.has_side, self.hooks = source, work, sinks, has_side, hooks
+        self.source, self.work, self.sinks, self.has_side = source, work, sinks, has_side
+        self.hooks = StepHooks() if hooks is None else hooks
         if isinstance(source, FileSource | BatchSource | FilteredSource):
             stored = work.stored_schema()
             if stored is not None:

@@ -5,7 +5,7 @@
     next piece         e e     e │ e s …        the events that later windows hold come first
 
 A piece has at least as many new rows as it takes over, so each row is computed at most twice. A worker holds the events
-of a few windows; for Lifetime and Session windows, all events of one key.
+of a few windows: for Session windows those of the current session, for Lifetime windows all events of the key.
 """
 
 from __future__ import annotations
