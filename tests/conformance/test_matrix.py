@@ -314,12 +314,15 @@ def columns_of(form: Form, rows: list[Row]) -> tuple[Any, ...]:
 def oracles(form: Form, workload: str) -> tuple[list[Row], Run, Run]:
     """Rows, and what Recalc makes of them in a loop: with the generic form, and with the typed one.
 
-    The rows have spikes; where those would take a result of ints out of 64 bits, the ints are small. Weights have none:
-    of products of 1e32 that cancel, pairs of floats keep no digit.
+    The rows have spikes; where those would take a result of ints out of 64 bits, the ints are small. There are none
+    where floats keep no digit of the rest: in weights, whose products of 1e32 cancel, and in values whose weights do
+    not decay, because the times are true and false.
     """
     rows = sample_rows(form.kinds, LENGTH)
     if form.name == "weighted_mean":
         rows = [(value, max(-1000, min(weight, 1000))) for value, weight in rows]
+    elif form.name.endswith("(time)") and form.kinds[-1] == "bool":
+        rows = [(max(-1000, min(value, 1000)), time) for value, time in rows]
     try:
         typed = run(Recalc, form.typed, workload, rows)
     except OverflowError:

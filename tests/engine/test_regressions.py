@@ -234,3 +234,28 @@ def test_changes_of_an_inexact_sum_do_not_depend_on_whether_it_compiles() -> Non
     times = [batch.column("t").to_pylist() for batch in found]
     assert times == [batch.column("t").to_pylist() for batch in expected]
     assert [time for batch in times for time in batch] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
+def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To move rows into smaller arrays takes memory, and comes when the call can no longer be undone."""
+    query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
+    given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
+    operator, free = query.operator(given[0].schema), query.operator(given[0].schema)
+    engine: Any = operator.backend.engine
+    release, refused = getattr(engine, "release", None), 0
+
+    def no_memory() -> None:
+        nonlocal refused
+        refused += 1
+        raise MemoryError
+
+    for batch in given:
+        with monkeypatch.context() as patch:
+            if emit == "eager":
+                patch.setattr(engine, "compact", no_memory)
+            else:  # the first call of it belongs to the step
+                patch.setattr(engine, "release", lambda: (patch.setattr(engine, "release", no_memory), release()))
+            assert operator.process(batch).equals(free.process(batch))
+    assert refused == len(given)
+    assert operator.finish().equals(free.finish())

@@ -281,3 +281,12 @@ def test_kinds_of_compiled_columns() -> None:
     }
     assert list(found.values()) == ["bool", "int", "int", None, "float", None]
     assert admits("any", pa.null())
+
+
+def test_want_of_memory_is_not_blamed_on_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any) -> Any:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    monkeypatch.setattr(pa, "array", no_memory)
+    with pytest.raises(MemoryError, match="malloc of size 64 failed"):
+        column([1], pa.int64(), "n")

@@ -112,8 +112,13 @@ class WritingProcess:
 
     def rest(self) -> tuple[str, str]:
         """What it has still printed, when it has ended."""
-        out, err = self.process.communicate(timeout=60)
-        return out, err
+        self.process.wait(60)
+        assert self.process.stdin
+        assert self.process.stdout
+        assert self.process.stderr
+        self.process.stdin.close()
+        with self.process.stdout as out, self.process.stderr as err:
+            return out.read(), err.read()  # not `communicate`, which leaves out what `readline` has buffered
 
     def kill(self) -> list[int]:
         """Kill -9; the numbers that were confirmed and not yet read."""

@@ -8,6 +8,7 @@ python -m tests.stress --memory --minutes 10   queries on large frames and batch
 from __future__ import annotations
 
 import argparse
+import gc
 import secrets
 import sys
 import time
@@ -24,6 +25,7 @@ COUNTED = (
 
 
 def main() -> int:
+    gc.callbacks.clear()  # Python ignores an interrupt in those of Hypothesis
     options = parsed()
     play: Callable[[int], Counter[str]] = partial(rounds.play_round, all_aggregates=not options.few)
     if options.memory:

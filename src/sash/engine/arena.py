@@ -139,6 +139,8 @@ class Arena:
 
     def pack(self, live: Ints, renumbered: bool = False) -> None:
         """Copy the blocks of the live slots, which may have new numbers, into a smaller arena without gaps."""
+        for follower in self.followers:  # first: their rings are where they were if there is no memory for other arrays
+            (follower.reset if renumbered else follower.move)(np.arange(self.table.capacity))
         heads = self.heads
         live = live[heads[live, CAPACITY] > 0]
         moves = np.empty((len(live), 6), np.int64)
@@ -152,8 +154,6 @@ class Arena:
         columns = self._replaced(length, lambda old, new: copy_rings(old, moves, new))
         free, links = np.full(len(self.free), -1, np.int64), np.empty(length // BLOCK, np.int64)
         blocks = {"top": top, "length": length, "unused": 0, "free": free, "links": links}
-        for follower in self.followers:
-            (follower.reset if renumbered else follower.move)(np.arange(self.table.capacity))
         all_at_once(
             items(heads, (live, OFFSET), moves[:, 2]),
             attributes(self, columns=columns, version=self.version + 1, **blocks),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -55,9 +56,10 @@ class EagerBackend(Backend):
         self.engine.commit()
         if self.durable is not None:
             self.durable.transaction.delete_garbage()
-        self.engine.compact()
-        if self.engine.is_sparse:
-            self._rebuild()
+        with suppress(MemoryError):  # a later call does it: this one must not fail any more
+            self.engine.compact()
+            if self.engine.is_sparse:
+                self._rebuild()
 
     def _rebuild(self) -> None:
         """Move the state into a new engine with smaller arrays: after a burst most of the old ones are unused.

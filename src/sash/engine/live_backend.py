@@ -7,6 +7,7 @@ rows ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ resul
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -102,14 +103,19 @@ class LiveBackend(Backend):
         self.durable.write(header, changed, fresh, self._given, header.watermark)
 
     def committed(self) -> None:
-        """The call has succeeded: drop its journal, and free memory and pages that are not needed any more."""
+        """The call has succeeded: drop its journal, and free memory and pages that are not needed any more.
+
+        To move arrays takes memory. If there is none, a later call moves them: this one must not fail any more.
+        """
         self._marks = None
-        self.engine.commit()
-        if self.emitter is not None:
-            self.emitter.compact()
+        with suppress(MemoryError):
+            self.engine.commit()
+            if self.emitter is not None:
+                self.emitter.compact()
         if self.durable is not None:
             self.durable.transaction.delete_garbage()
-        self._enforce_bound()
+        with suppress(MemoryError):
+            self._enforce_bound()
 
     def _enforce_bound(self) -> None:
         if self.bound is not None:

@@ -330,6 +330,8 @@ def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
 
     try:
         return pa.array([_shaped(value, type_) for value in values], type_)
+    except MemoryError:  # that of Arrow is an ArrowException, too
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"a result of {name!r} does not fit its type, {type_}: {error}") from error
 

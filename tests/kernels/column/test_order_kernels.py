@@ -16,6 +16,7 @@ from sash import monoids as m
 from sash.kernels.column import column_kernels, order_kernels, rank_compression, value_buckets, wide_quantiles
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
 from sash.kernels.column.order_kernels import OrderKernel, order_kernel_of
+from sash.kernels.jit.compile import interpreted
 from sash.monoids.order_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
 from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN
 
@@ -113,8 +114,8 @@ def how(request: pytest.FixtureRequest) -> Iterator[str]:
     """Interpreted, chunks and tables have a few rows, so that short columns have several."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "interpreted":
-            patch.setattr(order_kernels, "coded", lambda kernel, _: kernel)
-            patch.setattr(column_kernels, "coded", lambda kernel, _: kernel)
+            patch.setattr(order_kernels, "coded", lambda kernel, _: interpreted(kernel))
+            patch.setattr(column_kernels, "coded", lambda kernel, _: interpreted(kernel))
             patch.setattr(rank_compression, "LEAST_CHUNK", 3)
             patch.setattr(rank_compression, "_SHORT", 2)
             patch.setattr(value_buckets, "BUCKET", 2)
