@@ -259,3 +259,28 @@ def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, m
             assert operator.process(batch).equals(free.process(batch))
     assert refused == len(given)
     assert operator.finish().equals(free.finish())
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
+def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
+    emit: Any, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its results are lost, but its rows are counted: the rows of the state are those that were counted."""
+    query = sash.Query(sash.Time(4), by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"))
+    given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
+    schema = given[0].schema
+    operator, free = query.operator(schema, store=MemoryStore() if stored else None), query.operator(schema)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for batch in given[:-1]:
+        with monkeypatch.context() as patch:
+            patch.setattr(operator.backend, "committed", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                operator.process(batch)
+        free.process(batch)
+        assert operator.metrics.rows_in == free.metrics.rows_in
+    assert operator.process(given[-1]).equals(free.process(given[-1]))
+    assert operator.finish().equals(free.finish())

@@ -1,6 +1,6 @@
 """Atomic calls of an operator: do the work and write the changes to the store, or revert everything.
 
-begin ──▶ work ──▶ before_commit ──▶ save ──▶ committed
+begin ──▶ work ──▶ before_commit ──▶ save ──▶ settle
             │            │             │
             └────────────┴─────────────┴──▶ raises: recover, and the state is as it was before
 """
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
+from sash.engine.atomic import all_at_once, attributes
 from sash.engine.input_checks import json_copy
 from sash.engine.metrics import BeforeCommit, Changes, Observer, Progress, Uncommitted, replace
 from sash.engine.operator_base import OperatorBase
@@ -35,13 +36,13 @@ class AtomicCalls(OperatorBase):
         offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
         with self._single:
             result = self.attempt(work, offset, before_commit)
-            self.backend.committed()
+            self.settle()
         if observer is not None:
             observer(result, clocks.perf_counter() - start)
         return result
 
     def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
-        """Do the work and write its changes to the store. `undo` reverts it until `backend.committed`."""
+        """Do the work and write its changes to the store. `undo` reverts it until `settle`."""
         self._begin()
         try:
             now = self.progress
@@ -69,7 +70,7 @@ class AtomicCalls(OperatorBase):
             except BaseException:
                 self._recover()
                 raise
-            self.backend.committed()
+            self.settle()
 
     def _begin(self) -> None:
         self._recover()
@@ -81,11 +82,11 @@ class AtomicCalls(OperatorBase):
         """Write the changes of a call to the store; `reached` is the progress from now on."""
         if self.store is not None:
             self.backend.write(self.header(reached))
-        self.progress, self._failed = reached, False
+        all_at_once(attributes(self, progress=reached, _failed=False, _succeeded=True))
 
     def undo(self, before: Progress) -> None:
         """Revert an attempt; `before` was the progress before it. May be interrupted, and called again."""
-        self.progress, self._failed = before, True
+        all_at_once(attributes(self, progress=before, _failed=True, _succeeded=False))
         self._recover()
 
     def header(self, now: Progress | None = None) -> Header:

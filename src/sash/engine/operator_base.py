@@ -198,13 +198,26 @@ class OperatorBase:
     # ---- after a failure ----
 
     def _recover(self) -> None:
-        """Restore the state before a failed call. May be interrupted, and called again."""
-        if self._failed or self.backend.is_unsettled:
+        """Restore the state before a failed call. May be interrupted, and called again.
+
+        A call that was interrupted after it had succeeded is not undone: its progress is saved.
+        """
+        if self._succeeded:
+            self.settle()
+        elif self._failed or self.backend.is_unsettled:
             self.backend.recover()
             self._failed = False
 
+    def settle(self) -> None:
+        """Drop what would undo the last call, which has succeeded. May be interrupted, and called again."""
+        self.backend.committed()
+        self._succeeded = False
+
     _failed = False
     """Whether a call has begun and not succeeded."""
+
+    _succeeded = False
+    """Whether a call has succeeded, and can still be undone."""
 
 
 def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:

@@ -265,7 +265,7 @@ class QueriesOperator:
     def _settle(self) -> None:
         """Discard the undo journals of a call that has succeeded. May be interrupted, and called again."""
         while self._settling:
-            self._settling[-1].operator.backend.committed()
+            self._settling[-1].operator.settle()
             self._settling.pop()
 
     def _attempted(self, group: QueryGroup, work: Work, offset: Any) -> dict[str, Any]:
