@@ -331,7 +331,7 @@ def test_labels_of_text_that_are_spread_anew_in_a_call_that_fails() -> None:
             rows = {"k": ["a"] * len(text), "t": [i] * len(text), "x": [i] * len(text), "s": text}
             struck = told_to_fail(strikes, 1)
             harness.attempt("process", pa.RecordBatch.from_pydict(rows, schema=SCHEMA), struck, Struck)
-        labels = harness.operator.backend.engine.aggregates[0][0].dictionaries[0]
+        labels = harness.operator.backend.engine.groups[0].aggregates[0].dictionaries[0]
         assert labels._generation > 0
         harness.plain("finish")
 

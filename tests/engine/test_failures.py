@@ -46,7 +46,7 @@ def test_a_failing_monoid_names_row_and_key(how: str, mode: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         operator = sash.Query(3, by="k", on="t", mine=monoid("x")).operator(schema, mode=mode)
-    assert operator.backend.engine.aggregates[0][0].kernel.compiled == (how == "compiled")
+    assert operator.backend.engine.groups[0].aggregates[0].kernel.compiled == (how == "compiled")
     operator.process(first)
     shown = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
     with pytest.raises(ValueError, match=shown):

@@ -63,7 +63,7 @@ def operator_of(name: str, text: bool) -> Operator:
 def state_bytes(operator: Operator) -> int:
     """What the operator says, which is what its parts hold."""
     engine, backend = operator.backend.engine, operator.backend
-    aggregates = [aggregate for group in engine.aggregates for aggregate in group]
+    aggregates = [aggregate for group in engine.groups for aggregate in group.aggregates]
     parts = engine.table.nbytes + engine.keys.nbytes + backend.buffer.nbytes
     parts += sum(column.nbytes for assigner in engine.arena_assigners for column in assigner.arena.columns.values())
     parts += sum(aggregate.nbytes for aggregate in aggregates)

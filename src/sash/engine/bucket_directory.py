@@ -96,6 +96,10 @@ class BucketDirectory:
         found.loaded, found.used = failed.loaded[same], failed.used[same]
         return found
 
+    def count_scanned(self, slots: int) -> None:
+        """Count slots that were visited to write their buckets."""
+        self.scanned += slots
+
     # ---- which bucket ----
 
     def of(self, hashes: Hashes) -> Ints:

@@ -109,6 +109,10 @@ class BucketLogs:
 
     # ---- loading ----
 
+    def open(self, next_number: int) -> None:
+        """Continue with the number of the next key that a header has saved."""
+        self.next_number = next_number
+
     def loaded(self, start: int, logs: tuple[LogRange, ...], slots: Ints) -> None:
         """Record the logs of a bucket that was loaded into these slots."""
         self._logs[start] = logs

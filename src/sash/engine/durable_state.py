@@ -100,7 +100,7 @@ class DurableState(StoredState):
         directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
         self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
         self.buffered.open(header, waiting)
-        self.logs.next_number = header.number
+        self.logs.open(header.number)
         return header
 
     def follow(self) -> Header:
@@ -237,7 +237,7 @@ class DurableState(StoredState):
             return
         starts, members = buckets.starts[several].tolist(), [buckets.members[i] for i in several]
         slots, counts = np.concatenate(members), np.array([len(mine) for mine in members])
-        buckets.scanned += len(slots)
+        buckets.count_scanned(len(slots))
         sizes = self.logs.write(starts, slots, counts)
         tails = [table[tail_name(a)][slots] for a in range(len(self.codec.arenas))]
         layouts, encoded = self.codec.encode(slots, tails, counts)
@@ -287,8 +287,7 @@ class DurableState(StoredState):
 
     def move(self, store: Store) -> None:
         """Continue on another store, which has the same pages."""
-        self.transaction.store = store
-        self.transaction.claim()
+        self.transaction.move(store)
 
     def detach(self) -> None:
         """Keep the state only in memory from now on, without segments in a store."""

@@ -68,7 +68,7 @@ class EagerBackend(Backend):
         it is.
         """
         engine = EagerEngine(self.plan, self.mode, self.bound_query.query.retract)
-        engine.arrived = self.engine.arrived
+        engine.continue_from(self.engine.arrived)
         old, pages = self.durable, None
         if old is None:
             codec = EagerCodec(self.engine)

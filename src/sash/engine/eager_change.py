@@ -109,3 +109,28 @@ class EagerJournal:
     dropped: list[Ints] = field(default_factory=list)
     """Row numbers to free when the call is committed."""
     gone: Ints = field(default_factory=lambda: NO_INTS)
+    """Slots to free when the call is committed."""
+
+    def enter(self, change: RowChanges) -> None:
+        """Record a change of rows before it is made."""
+        self.change = change
+
+    def save(self, slots: Ints, saved: Sequence[NDArray[Any]], bases: list[tuple[NDArray[Any], ...]]) -> None:
+        """Save the scalars and bases of slots that are not saved yet."""
+        if self.saved:
+            slots = np.concatenate([self.slots, slots])
+            saved = [np.concatenate(pair) for pair in zip(self.saved, saved, strict=True)]
+            bases = [_joined(*pair) for pair in zip(self.bases, bases, strict=True)]
+        self.slots, self.bases, self.saved = slots, bases, saved
+
+    def free_later(self, *rids: Ints) -> None:
+        """Free these row numbers when the call is committed."""
+        self.dropped += rids
+
+    def expire(self, slots: Ints) -> None:
+        """Free these slots when the call is committed."""
+        self.gone = slots
+
+
+def _joined(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+    return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))

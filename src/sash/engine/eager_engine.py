@@ -81,6 +81,10 @@ class EagerEngine:
         self.arrived = 0
         """The arrival number of the next row: the watermark of a query without `on`."""
 
+    def continue_from(self, arrived: int) -> None:
+        """Continue with this arrival number, that of saved state or of another engine."""
+        self.arrived = arrived
+
     # ---- calls ----
 
     def process(self, given: TimedRows, now: Watermark) -> pa.RecordBatch:
@@ -148,10 +152,10 @@ class EagerEngine:
             state.last[last] = np.maximum(state.last[last], new.time[newest])
         entered, left = change.entered, change.left
         for work, rows_in in zip(works, lifted, strict=True):
-            work.lifted, work.inserted, work.removed = rows_in, entered, left
+            work.change_rows(rows_in, entered, left)
         columns = self.results.after(affected, state.update_trees(works, affected.ranges))
         assert state.journal is not None
-        state.journal.dropped += [removed.rids, unused]
+        state.journal.free_later(removed.rids, unused)
         return self.output.typed(columns)
 
     def _require_rising(self, change: RowChanges) -> None:
@@ -176,7 +180,7 @@ class EagerEngine:
         journal = state.journal
         assert journal is not None
         if closing:
-            journal.gone = np.flatnonzero(state.alive)
+            journal.expire(np.flatnonzero(state.alive))
             return
         state.ensure_timers(touched)
         slots = state.timers.due(now)
@@ -192,7 +196,7 @@ class EagerEngine:
         cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
         if len(cut):
             state.shorten(slots[cut], needed[cut])
-        journal.gone = slots[gone]
+        journal.expire(slots[gone])
 
     # ---- all or nothing ----
 

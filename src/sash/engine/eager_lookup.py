@@ -104,8 +104,9 @@ class EagerLookup:
                 until = max(until, int(time.searchsorted(self.watermark)))
         lo, hi = self._bounds(rule, size, slot, at, until)
         begin = 0
-        if hi > 0 and rule.column >= 0 and (kind == "running" or rule.forget_column >= 0):
-            column = rule.column if kind == "running" else rule.forget_column
+        forget, gap, _, _ = rule.columns
+        if hi > 0 and gap >= 0 and (kind == "running" or forget >= 0):
+            column = gap if kind == "running" else forget
             breaks = rows.breaks[a : a + hi, column]
             begin = int(breaks.searchsorted(breaks[-1]))
         lo = max(lo, begin)

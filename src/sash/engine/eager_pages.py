@@ -67,7 +67,7 @@ class EagerPages(StoredState):
         """How many rows were scanned to merge pages."""
         self._moved: list[tuple[Ints, Ints]] = []
         self._before: tuple[tuple[EagerPage, ...], int, dict[int, int]] | None = None
-        engine.state.rows.followers.append(self)
+        engine.state.rows.follow(self)
 
     def grow_rows(self, length: int) -> None:
         """Reserve space for this many row numbers."""
@@ -80,7 +80,7 @@ class EagerPages(StoredState):
 
     def detach(self) -> None:
         """Stop following the rows of the engine."""
-        self.engine.state.rows.followers.remove(self)
+        self.engine.state.rows.unfollow(self)
 
     # ---- opening ----
 
@@ -98,7 +98,7 @@ class EagerPages(StoredState):
         names = [f"e{number}" for number in numbers(directory.column("page")).tolist()]
         self.transaction.expect(dict(zip(names, directory.column("generation").to_pylist(), strict=True)))
         read = [batches for _, batches in self.transaction.read("eager", names, self.codec.schemas)] if names else []
-        self.engine.arrived = header.counters.rows_in
+        self.engine.continue_from(header.counters.rows_in)
         rids = self.codec.load(dict(zip(names, read, strict=True)), finite(header.watermark))
         rows = self.engine.state.rows
         every = np.concatenate(rids) if rids else NO_INTS

@@ -84,10 +84,11 @@ class RowResults:
         if found < capacity:  # some were removed
             slots, index, changed = slots[:found], index[:found], changed[:found]
             table, pairs = table[: self.windows * (count + found)], pairs[: self.windows * (found - len(new))]
-        ranges = LabelRanges(table, self.windows * count)
+        windows = None
         if not state.asks_all:
             of = np.arange(self.windows)
-            ranges.windows = np.append(np.repeat(of, count), np.repeat(of, len(slots)))
+            windows = np.append(np.repeat(of, count), np.repeat(of, len(slots)))
+        ranges = LabelRanges(table, self.windows * count, windows)
         return AffectedRows(slots, index, changed, pairs, ranges, change)
 
     def after(self, affected: AffectedRows, answers: list[RangeResults]) -> list[pa.Array]:

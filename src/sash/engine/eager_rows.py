@@ -85,6 +85,14 @@ class OrderedRows:
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
         self.followers: list[RowFollower] = []
 
+    def follow(self, *followers: RowFollower) -> None:
+        """Tell these whenever there is space for more rows or slots."""
+        self.followers += followers
+
+    def unfollow(self, follower: RowFollower) -> None:
+        """Stop telling a follower."""
+        self.followers.remove(follower)
+
     # ---- loops ----
 
     @property
@@ -131,7 +139,7 @@ class OrderedRows:
         """Set the times of rows, and the starts of their windows of calendar lengths."""
         self.times[rids] = time
         for rule in self.rules.calendars:
-            self.delta_ints[rids, rule.calendar] = rule.starts(time)
+            self.delta_ints[rids, rule.columns.calendar] = rule.starts(time)
 
     def tie_code(self, columns: Sequence[pa.Array]) -> Ints:
         """Encode tie-breakers; this may change the codes of other rows."""
@@ -161,6 +169,14 @@ class OrderedRows:
         self.columns.grow(length)
         for name in ("delta_ints", "delta_floats", "tie_codes", "arrival", "revision", "slot_of", "times", "labels"):
             setattr(self, name, longer(getattr(self, name), length))
+
+    def mark(self) -> tuple[int, int]:
+        """Return how many numbers are free, and how many were given out, for `rollback`."""
+        return self.free_count, self.numbered
+
+    def rollback(self, mark: tuple[int, int]) -> None:
+        """Free the numbers that a failed call has allocated."""
+        self.free_count, self.numbered = mark
 
     def release(self, rids: Ints) -> None:
         """Free the numbers of dropped rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,28 @@ from sash.plan.bound_query import BoundQuery, WindowSpec
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
 
 
-class WindowRule:
-    """One window: its kind, its bounds as numbers, and which column of gaps bounds it.
+class RuleColumns(NamedTuple):
+    """Where a window finds its numbers; -1 where it has none."""
 
-    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among Session and Lifetime
-    windows, -1 for others; `forget_column`: the column of gaps of `forget`, or -1.
+    forget: int
+    """The column of gaps of `forget`."""
+    gap: int
+    """The column of gaps that bounds the window."""
+    anchor: int
+    """Its number among Session and Lifetime windows."""
+    calendar: int
+    """The column of starts of a window of a calendar length, among the integers of rows."""
+
+
+class WindowRule:
+    """One window: its kind, its bounds as numbers, and which columns have its numbers.
+
+    `peers`: whether it includes the peers of its last row, or its end.
     """
 
-    def __init__(self, bound_query: BoundQuery, place: int, forget_column: int, column: int, anchor: int) -> None:
+    def __init__(self, bound_query: BoundQuery, place: int, columns: RuleColumns) -> None:
         window = self.window = bound_query.windows[place]
-        self.place, self.forget_column, self.column, self.anchor = place, forget_column, column, anchor
+        self.place, self.columns, self.anchor = place, columns, columns.anchor
         self.numbers = time_type(bound_query)
         self.kind = KINDS[window.kind]
         in_time = window.slide == "time"
@@ -35,8 +47,6 @@ class WindowRule:
         self.size, self.floor, inclusive = threshold(size, self.numbers, at_rows and open_start)
         self.inclusive = inclusive if at_rows else not open_start
         self.open_start = open_start
-        self.calendar = -1
-        """The column of starts of a window of a calendar length, among the integers of rows."""
         self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
         self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
 
@@ -45,8 +55,9 @@ class WindowRule:
         of_floats = self.window.axis is not None and self.window.axis.kind != "int"
         is_int = self.kind == DELTA and not of_floats
         size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
-        gaps = [self.column, self.forget_column, self.anchor, int(self.window.full)]
-        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, self.calendar]
+        forget, gap, anchor, calendar = self.columns
+        gaps = [gap, forget, anchor, int(self.window.full)]
+        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
         """The grid of a window that slides in time, as loops take it, around some times."""
@@ -87,27 +98,29 @@ class WindowRules:
         if bound_query.forget is not None:
             self.forget_column = 0
             rows.append(gap_row(None, bound_query.forget, self.numbers))
+        self.deltas = delta_columns(bound_query)
+        """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""
+        self.delta_ints = sum(not of_floats for of_floats, _ in self.deltas.values())
         self.rules: list[WindowRule] = []
+        self.calendars: list[WindowRule] = []
+        """The windows of calendar lengths that end at rows; their starts follow the integers of Delta windows."""
         self.anchors = 0
         for place, window in enumerate(bound_query.windows):
-            column, anchor = self.forget_column, -1
+            column, anchor, calendar = self.forget_column, -1, -1
             if window.kind == "session":
                 column = len(rows)
                 rows.append(gap_row(window, bound_query.forget, self.numbers))
             if window.kind in ("session", "lifetime"):
                 anchor = self.anchors
                 self.anchors += 1
-            self.rules.append(WindowRule(bound_query, place, self.forget_column, column, anchor))
+            is_calendar = window.calendar_size is not None and window.slide != "time"
+            if is_calendar:
+                calendar = self.delta_ints + len(self.calendars)
+            rule = WindowRule(bound_query, place, RuleColumns(self.forget_column, column, anchor, calendar))
+            self.rules.append(rule)
+            if is_calendar:
+                self.calendars.append(rule)
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
-        self.deltas = delta_columns(bound_query)
-        """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""
-        self.delta_ints = sum(not of_floats for of_floats, _ in self.deltas.values())
-        self.calendars = [
-            rule for rule in self.rules if rule.window.calendar_size is not None and rule.window.slide != "time"
-        ]
-        """The windows of calendar lengths that end at rows; their starts follow the integers of Delta windows."""
-        for at, rule in enumerate(self.calendars):
-            rule.calendar = self.delta_ints + at
         ints = [rule.ints(self.deltas.get(str(rule.window.column), (False, -1))[1]) for rule in self.rules]
         least = earliest(self.numbers)
         numbers = [(rule.size, rule.floor, least) for rule in self.rules]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
 
 
-@dataclass
+@dataclass(frozen=True)
 class Slides:
     """Slides of one window: slots, names, bounds, ranges of rows; `at`: the place of the first range among all."""
 
@@ -49,7 +49,7 @@ class Slides:
         return self.ranges[:, SOME] > 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class KnownSlides:
     """Slides of one window that a call may change, as they were before it."""
 
@@ -60,14 +60,13 @@ class KnownSlides:
     """For slides by rows: the ordinal of the first slide of each slot."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class AffectedSlides:
     """Slides that may change, by window: before and after the call; and the ranges of all of them."""
 
     old: list[KnownSlides]
     new: list[Slides]
     ranges: LabelRanges
-    answers: list[RangeResults]
     moved: MovedRows
 
 
@@ -103,28 +102,25 @@ class SlideResults:
         for place, (window, before) in enumerate(zip(self.windows, known, strict=True)):
             if window.slide == "time":
                 was = before.slides
-                after.append(self._slides(place, was.slots, was.names, was.ends))
-                after[-1].revisions = was.revisions
+                after.append(self._slides(place, was.slots, was.names, was.ends, was.revisions))
             else:
                 after.append(self._rows_after(place, before.firsts))
-        old = [before.slides for before in known]
-        at = 0
-        for one in (*old, *after):
-            one.at = at
-            at += len(one.slots)
-        table = np.concatenate([one.ranges for one in (*old, *after)])
-        ranges = LabelRanges(table, after[0].at)
+        slides = [*(before.slides for before in known), *after]
+        edges = np.cumsum([0, *(len(one.slots) for one in slides)])
+        slides = [replace(one, at=at) for one, at in zip(slides, edges[:-1].tolist(), strict=True)]
+        known = [replace(before, slides=one) for before, one in zip(known, slides[: len(known)], strict=True)]
+        windows = None
         if not self.state.asks_all:
-            lengths = [len(one.slots) for one in (*old, *after)]
-            ranges.windows = np.repeat(np.tile(np.arange(len(old)), 2), lengths)
+            windows = np.repeat(np.tile(np.arange(len(known)), 2), np.diff(edges))
+        ranges = LabelRanges(np.concatenate([one.ranges for one in slides]), int(edges[len(known)]), windows)
         moved = MovedRows(change.entered, change.left, rows.labels)
-        return AffectedSlides(known, after, ranges, [], moved)
+        return AffectedSlides(known, slides[len(known) :], ranges, moved)
 
     def after(self, affected: AffectedSlides, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
-        affected.answers = answers
+        answered = Answered(self.state.aggregates, answers, affected.ranges, affected.moved)
         parts = [
-            (self._time_changed if window.slide == "time" else self._rows_changed)(place, affected)
+            (self._time_changed if window.slide == "time" else self._rows_changed)(place, affected, answered)
             for place, window in enumerate(self.windows)
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
@@ -148,10 +144,9 @@ class SlideResults:
         else:
             of, names = self._later(place, given)
         ends = slide_grid.ends(window, names)
-        found = self._slides(place, of, names, ends)
         records = self.records[place]
         assert isinstance(records, TimeRecords)
-        found.revisions = records.revisions(of, names)
+        found = self._slides(place, of, names, ends, records.revisions(of, names))
         return KnownSlides(found, NO_INTS, NO_INTS)
 
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
@@ -165,7 +160,7 @@ class SlideResults:
                 return out
             out = np.empty(count, np.int64), np.empty(count, np.int64)
 
-    def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any]) -> Slides:
+    def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any], revisions: Ints) -> Slides:
         state, window = self.state, self.windows[place]
         is_time = self.state.rules.rules[place].kind == TIME
         starts = slide_grid.starts(window, names) if is_time else ends
@@ -174,31 +169,30 @@ class SlideResults:
             starts = state.starts(place, of, ranges)
             newest = slide_grid.last_end(window, state.newest(of, ranges), window.closed == "right") + 1
             ranges[:, SOME] &= newest == names  # else no row is new since the slide before
-        return Slides(of, names, starts, ends, ranges, np.full(len(of), -1))
+        return Slides(of, names, starts, ends, ranges, revisions)
 
-    def _time_changed(self, place: int, affected: AffectedSlides) -> list[pa.Array]:
+    def _time_changed(self, place: int, affected: AffectedSlides, answered: Answered) -> list[pa.Array]:
         old, new = affected.old[place].slides, affected.new[place]
         has_rows, was_emitted = new.some, old.some & (old.revisions >= 0)
         changed = has_rows & ~was_emitted
         both = np.flatnonzero(has_rows & was_emitted)
-        changed[both] = self._differ(place, affected, both, both)
+        changed[both] = self._differ(place, affected, answered, both, both)
         emptied = was_emitted & ~has_rows
         at = np.flatnonzero(changed | emptied)
         revisions = old.revisions[at] + 1
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         records.set(new.slots[at], new.names[at], revisions)
-        new.starts = np.where(emptied, old.starts, new.starts)
-        return self._columns(place, (new, at), revisions, emptied[at], affected)
+        emitted = replace(new, starts=np.where(emptied, old.starts, new.starts))
+        return self._columns(place, (emitted, at), revisions, emptied[at], answered)
 
-    def _differ(self, place: int, affected: AffectedSlides, at: Ints, was: Ints) -> Flags:
+    def _differ(self, place: int, affected: AffectedSlides, answered: Answered, at: Ints, was: Ints) -> Flags:
         """Which slides of a window have changed, given their places after and before."""
         old, new = affected.old[place].slides, affected.new[place]
         found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
         pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
-        answered = Answered(self.state.aggregates, affected.answers, affected.ranges, affected.moved)
         if self.projector.is_plain:
-            for number in range(len(affected.answers)):
+            for number in range(len(answered.answers)):
                 answered.compare(number, pairs, found)
         else:
             mark_changed(self.cells[place], self.projector, answered, lambda _: pairs, found)
@@ -230,11 +224,10 @@ class SlideResults:
             names.append(np.arange(start + at, start + stop))
             numbers.append(known[at:stop])
             revisions.append(last[at:stop])
-        found = self._at_rows(place, _joined(slots), _joined(names), _joined(numbers))
-        found.revisions = _joined(revisions)
+        found = self._at_rows(place, _joined(slots), _joined(names), _joined(numbers), _joined(revisions))
         return KnownSlides(found, np.stack([given.slots, from_number], 1), np.array(ordinals, np.int64))
 
-    def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints) -> Slides:
+    def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints, revisions: Ints) -> Slides:
         state, rows, window = self.state, self.state.rows, self.windows[place]
         rule = state.rules.rules[place]
         index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
@@ -245,39 +238,40 @@ class SlideResults:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
             starts = np.where(ranges[:, BASE] >= 0, 0, passed + ranges[:, START_AT])
-        return Slides(slots, names, starts, ends, ranges, np.full(len(slots), -1))
+        return Slides(slots, names, starts, ends, ranges, revisions)
 
     def _rows_after(self, place: int, firsts: Ints) -> Slides:
         """The slides from the first that may have changed; their names are their numbers for now."""
         rows, every = self.state.rows, self.state.rules.rules[place].every
         stops = (rows.heads[firsts[:, 0], PASSED] + rows.heads[firsts[:, 0], COUNT]) // every
         slots, numbers = self._numbers(firsts, stops)
-        return self._at_rows(place, slots, numbers, numbers)
+        return self._at_rows(place, slots, numbers, numbers, np.full(len(slots), -1))
 
-    def _rows_changed(self, place: int, affected: AffectedSlides) -> list[pa.Array]:
+    def _rows_changed(self, place: int, affected: AffectedSlides, answered: Answered) -> list[pa.Array]:
         known, new = affected.old[place], affected.new[place]
         old, firsts, ordinals = known.slides, known.firsts, known.ordinals
-        slots, numbers, new.names = new.slots, new.names, new.names.copy()
+        slots, numbers, names = new.slots, new.names, new.names.copy()
         some = np.flatnonzero(new.some)  # an empty slide does not count
         order = np.searchsorted(firsts[:, 0], slots[some])
         counts = np.bincount(order, minlength=len(firsts))
         rank = consecutive(np.zeros_like(counts), counts)
-        new.names[some] = ordinals[order] + rank
+        names[some] = ordinals[order] + rank
         before = np.bincount(np.searchsorted(firsts[:, 0], old.slots), minlength=len(firsts))
         offset = np.cumsum(before) - before
         paired = rank < before[order]
         was = offset[order] + rank
         changed = ~paired
         pairs = np.flatnonzero(paired)
-        changed[pairs] = self._differ(place, affected, some[pairs], was[pairs])
-        new.revisions = self._revise(place, known, numbers[some], changed, counts)
+        changed[pairs] = self._differ(place, affected, answered, some[pairs], was[pairs])
+        revisions = self._revise(place, known, numbers[some], changed, counts)[changed]
         at = some[changed]
-        columns = self._columns(place, (new, at), new.revisions[changed], np.zeros(len(at), np.bool_), affected)
+        emitted = replace(new, names=names)
+        columns = self._columns(place, (emitted, at), revisions, np.zeros(len(at), np.bool_), answered)
         fewer = np.flatnonzero(before > counts)
         if not len(fewer):
             return columns
         lost = consecutive((offset + counts)[fewer], (before - counts)[fewer])
-        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), affected)
+        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), answered)
         return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
 
     def _numbers(self, firsts: Ints, stops: Ints) -> tuple[Ints, Ints]:
@@ -309,7 +303,7 @@ class SlideResults:
     # ---- the output ----
 
     def _columns(
-        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, affected: AffectedSlides
+        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, answered: Answered
     ) -> list[pa.Array]:
         """The columns of some slides; without results for a slide that became empty."""
         state = self.state
@@ -318,7 +312,6 @@ class SlideResults:
         keys = state.keys.keys(slots)
         columns = self.output.slide_head(keys, place, found.starts[at], found.ends[at])
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        answered = Answered(state.aggregates, affected.answers, affected.ranges, affected.moved)
         for column in self.projector.of_slides(
             place, len(at), lambda _, number: answered.column(number, at + found.at)
         ):

@@ -46,7 +46,7 @@ class EagerState:
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
         self.aggregates = [EagerAggregate(spec, self.rules.anchors) for spec in bound_query.aggregates]
-        self.rows.followers += self.aggregates
+        self.rows.follow(*self.aggregates)
         self.asked = [bound_query.projection.windows_of(number) for number in range(len(self.aggregates))]
         """By aggregate: the windows over which it is asked for."""
         self.asks_all = all(len(windows) == len(bound_query.windows) for windows in self.asked)
@@ -147,7 +147,7 @@ class EagerState:
         logs: list[Revertible] = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
         logs += [rows.columns.log, *rows.ties.labels.values()]
         marks = [(log, log.mark()) for log in logs]
-        self.journal = EagerJournal(fresh, (rows.free_count, rows.numbered), marks)
+        self.journal = EagerJournal(fresh, rows.mark(), marks)
         return self.journal
 
     def enter(self, change: RowChanges, slots: Ints) -> None:
@@ -159,7 +159,7 @@ class EagerState:
                 a = int(self.rows.heads[slot, OFFSET] + self.rows.heads[slot, START])
                 mine = slice(a, a + int(self.rows.heads[slot, COUNT]))
                 self.journal.copies.append((slot, self.rows.time[mine].copy(), self.rows.rids[mine].copy()))
-        self.journal.change = change
+        self.journal.enter(change)
 
     def _undo(self, journal: EagerJournal) -> None:
         """Undo a change of rows, after the heads have been restored."""
@@ -194,11 +194,7 @@ class EagerState:
             places = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
             trees = [one.trees for one in self.aggregates]
             bases = [(places, *subset(one.bases, places), one.base_non_null[places]) for one in trees]
-        if journal.saved:
-            saved = [np.concatenate(pair) for pair in zip(journal.saved, saved, strict=True)]
-            bases = [_joined(*pair) for pair in zip(journal.bases, bases, strict=True)]
-            slots = np.concatenate([journal.slots, slots])
-        journal.slots, journal.bases, journal.saved = slots, bases, saved
+        journal.save(slots, saved, bases)
 
     def rollback(self) -> None:
         """Undo the call that has not been committed; may be interrupted, and called again."""
@@ -221,7 +217,7 @@ class EagerState:
             self.reset_trees(slots)
         for rids, revisions in journal.revised:
             rows.revision[rids] = revisions
-        rows.free_count, rows.numbered = journal.numbers
+        rows.rollback(journal.numbers)
         for log, mark in journal.marks:
             log.rollback(mark)
         self.keys.release(journal.fresh)
@@ -275,7 +271,7 @@ class EagerState:
         changed = []
         for rule in self.rules.anchored:
             begin = np.empty(len(slots), np.int64)
-            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, rule.column, begin)
+            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, rule.columns.gap, begin)
             goes_on = (begin == 0) & self.anchored[slots, rule.anchor]
             folded = np.flatnonzero(begin < counts)
             first = rows.at(slots[folded], begin[folded])
@@ -286,14 +282,14 @@ class EagerState:
         joined = Folds(*(np.concatenate(parts) for parts in zip(*folds, strict=True))) if folds else NO_FOLDS
         works = [self.missing(aggregate, slots) for aggregate in self.aggregates]
         for work in works:
-            work.folds, work.cuts = joined, (slots, upto)
+            work.cut_rows(joined, slots, upto)
         self.update_trees(works, None)
         for aggregate in self.aggregates:
             for _, _, _, ended in changed:
                 aggregate.trees.base_non_null[ended] = False
         for anchor, continues, started, _ in changed:
             self.anchored[slots, anchor], self.begins[slots, anchor] = continues, started
-        self.journal.dropped.append(rows.first_rids(slots, counts))
+        self.journal.free_later(rows.first_rids(slots, counts))
         rows.heads[slots, START] += counts
         rows.heads[slots, COUNT] -= counts
         rows.heads[slots, PASSED] += counts
@@ -312,7 +308,3 @@ class AggregateRaised(Exception):
     def __init__(self, number: int, failed: TreeFailed) -> None:
         super().__init__(str(failed))
         self.number, self.failed = number, failed
-
-
-def _joined(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
-    return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))

@@ -25,7 +25,7 @@ class KeyRetention:
         """Whether only `forget` expires a key: its rows are numbered, or its results are compared with emitted ones."""
         self.by_key = self.until_forgotten or self.forget is not None
         """Whether something besides the windows decides when a key expires."""
-        self.row_reach: tuple[Any, Any, Any] | None = None
+        self.row_reach: tuple[float, float, float] | None = None
         """How long a row is needed, as `saturating` has it, if windows over rows are all that needs a key."""
         if len(assigners) == 1 and isinstance(assigners[0], RowAssigner) and bound_query.time is not None:
             size = assigners[0].key_lifetime

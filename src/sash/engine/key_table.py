@@ -27,7 +27,7 @@ from sash.kernels.loops import key_loops
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
 from sash.kernels.loops.live_kernel import call_loop
-from sash.kernels.loops.slot_loops import gather_words
+from sash.kernels.loops.slot_loops import distinct_slots, gather_words
 
 SMALLEST = 64
 """Slots of a new table; it grows by doubling."""
@@ -46,6 +46,11 @@ class FoundKeys:
     slots: Ints
     touched: Ints
     fresh: Ints
+
+    def reorder(self, order: Ints) -> None:
+        """Put the rows in an order by slot; `touched` follows it."""
+        self.slots = self.slots[order]
+        call_loop(distinct_slots, "", (self.slots, self.touched))
 
 
 @dataclass(slots=True)

@@ -39,11 +39,10 @@ from sash.stores import MemoryStore, Store
 class LiveBackend(Backend):
     """Live state of one operator, durable if there is a store."""
 
-    reads_only = False
-    """Whether the state is used for lookups only."""
-
-    def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
+    def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None, reads_only: bool = False) -> None:
         super().__init__(plan, mode, output)
+        self.reads_only = reads_only
+        """Whether the state is used for lookups only."""
         self.engine = LiveEngine(plan)
         plain = decoded_schema(self.bound_query.schema)
         self.nothing = TimedRows(no_rows(plain), np.zeros(0, self.engine.numbers), NO_INTS)
@@ -320,7 +319,7 @@ class LiveBackend(Backend):
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
         found: dict[tuple[int, int], str] = {}
-        for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
+        for assigner, aggregates in self.engine.groups:
             for aggregate in aggregates:
                 for w, name in aggregate.structures().items():
                     found |= {(assigner.places[w], view.number): name for view in aggregate.views}

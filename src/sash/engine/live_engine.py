@@ -30,12 +30,11 @@ from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
-from sash.engine.lowered_results import NOT_ASKED
+from sash.engine.live_group import LiveGroup
 from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.result_errors import failed_place
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.row_errors import RowLimits, aggregate_failure, failure
+from sash.engine.row_errors import RowLimits
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
@@ -44,12 +43,11 @@ from sash.engine.time_numbers import Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
-from sash.kernels.loops.slot_loops import LAST, ROWS, distinct_slots, enter_rows, join_slots
+from sash.kernels.loops.slot_loops import LAST, ROWS, enter_rows, join_slots
 from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import FOLD, Choice, Plan, asked_windows
+from sash.plan.planner import FOLD, Choice, Plan, WindowGroup, asked_windows
 from sash.plan.types import value_type
 
 ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
@@ -79,27 +77,9 @@ class LiveEngine:
         self.by = [bound_query.schema.get_field_index(name) for name in bound_query.by]
         self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
         """Whether equal keys may have different bits: -0.0 and 0.0, several NaN."""
-        self.assigners: list[WindowAssigner] = []
-        self.aggregates: list[list[LiveAggregate]] = []
-        for s, series in enumerate(plan.groups):
-            looks_ahead = bound_query.windows[series.windows[0]].shift > 0
-            made = AheadAssigner if looks_ahead else ASSIGNERS[series.elements]
-            assigner = made(bound_query, series.windows, self.table, f"a{s}")
-            self.assigners.append(assigner)
-            self.aggregates.append(
-                [
-                    LiveAggregate(
-                        group,
-                        assigner,
-                        [_structure(plan.choices.get((place, group[0].number))) for place in series.windows],
-                        self.table,
-                        f"a{s}.{group[0].number}",
-                    )
-                    for group in plan.states
-                    if asked_windows(bound_query, group, series)
-                ]
-            )
-        self.all_aggregates = [aggregate for group in self.aggregates for aggregate in group]
+        self.groups = [self._live_group(number, group) for number, group in enumerate(plan.groups)]
+        self.assigners = [group.assigner for group in self.groups]
+        self.all_aggregates = [aggregate for group in self.groups for aggregate in group.aggregates]
         changes = bound_query.query.emit == "changes"
         if changes:
             self.count_values()
@@ -126,6 +106,23 @@ class LiveEngine:
         self._released = 0
         """Keys that expired since the last compaction of dictionaries; rings that have shrunk count as all keys."""
 
+    def _live_group(self, number: int, group: WindowGroup) -> LiveGroup:
+        plan, bound_query, table, name = self.plan, self.bound_query, self.table, f"a{number}"
+        looks_ahead = bound_query.windows[group.windows[0]].shift > 0
+        made = AheadAssigner if looks_ahead else ASSIGNERS[group.elements]
+        assigner = made(bound_query, group.windows, table, name)
+        aggregates = []
+        for sharing in plan.states:
+            if asked_windows(bound_query, sharing, group):
+                owner = sharing[0].number
+                structures = [_structure(plan.choices.get((place, owner))) for place in group.windows]
+                aggregates.append(LiveAggregate(sharing, assigner, structures, table, f"{name}.{owner}"))
+        return LiveGroup(assigner, aggregates)
+
+    def aggregates_of(self, assigner: WindowAssigner) -> list[LiveAggregate]:
+        """The aggregates over the elements of an assigner."""
+        return self.groups[self.assigners.index(assigner)].aggregates
+
     # ---- one step ----
 
     def step(
@@ -146,16 +143,18 @@ class LiveEngine:
         """
         rows, scope = self.begin(given, now, closing, last_key_open, beside)
         found: list[WindowResults] = []
-        for assigner, aggregates in zip(self.assigners, self.aggregates, strict=True):
-            if assigner is not self.ahead:
-                found += self._assigned(assigner, aggregates, rows, scope.endings)
+        for group in self.groups:
+            if group.assigner is not self.ahead:
+                group.take(rows)
+                found += group.results(rows, scope.endings, self.keys)
         if len(self.assigners) > 1:
             found.sort(key=lambda one: one.results.window)
         step = StepResult(rows, found)
         if self.ahead is not None:
             self.ahead.expect(scope, now, found, last_key_open)
-            aggregates = self.aggregates[self.assigners.index(self.ahead)]
-            step = self.ahead.step_result(rows, self._assigned(self.ahead, aggregates, rows, scope.endings))
+            group = self.groups[self.assigners.index(self.ahead)]
+            group.take(rows)
+            step = self.ahead.step_result(rows, group.results(rows, scope.endings, self.keys))
         self.settle(scope, now)
         return step
 
@@ -172,10 +171,12 @@ class LiveEngine:
         columns = [given.table.column(place) for place in self.by]
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
-        keys = self.keys.find(columns, len(given))
+        keys, order = self.keys.find(columns, len(given)), None
         self.grow()
         open_slots = keys.slots[-1:].copy() if last_key_open else None  # before rows are sorted by slot
-        order = self._in_slot_order(keys) if self.any_order and len(given) >= step_data.ORDERED else None
+        if self.any_order and len(given) >= step_data.ORDERED:
+            order = step_data.slot_order(keys.slots, self.table.capacity)
+            keys.reorder(order)
         scope = self._scope(keys.touched, now, closing, open_slots)
         slots = np.union1d(scope.slots, beside) if len(beside) else scope.slots
         self.journal = StepJournal.open(self, slots, keys.fresh)
@@ -213,13 +214,6 @@ class LiveEngine:
         """All slots that are in use."""
         return np.flatnonzero(self.table["keys"][:, ROWS] > 0)
 
-    def _in_slot_order(self, keys: FoundKeys) -> Ints:
-        """Sort the rows of a step by slot; returns their order."""
-        order = step_data.slot_order(keys.slots, self.table.capacity)
-        keys.slots = keys.slots[order]
-        call_loop(distinct_slots, "", (keys.slots, keys.touched))
-        return order
-
     def _step_rows(self, given: TimedRows, keys: FoundKeys, order: Ints | None) -> StepRows:
         """Count the rows of each key, and find rows that restart a key that `forget` has expired."""
         count, slots = len(given), keys.slots
@@ -241,50 +235,6 @@ class LiveEngine:
             given.table, slots, time, given.arrival, keys.touched, ordinal, restarts, restarted > 0, previous,
             self.table, distinct, order,
         )  # fmt: skip
-
-    def _assigned(
-        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: Sequence[Ending]
-    ) -> list[WindowResults]:
-        self.take(assigner, aggregates, rows)
-        return self.found(assigner, aggregates, rows, endings)
-
-    def take(self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows) -> None:
-        """Assign rows to the elements of a group of windows, and fold them into panes."""
-        try:
-            assigner.assign(rows)
-        except AggregateError as failed:
-            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
-        for aggregate in aggregates:
-            try:
-                aggregate.take(rows)
-            except AggregateError as failed:
-                where = rows.format_row(failed.place)
-                raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
-
-    def found(
-        self, assigner: WindowAssigner, aggregates: list[LiveAggregate], rows: StepRows, endings: Sequence[Ending]
-    ) -> list[WindowResults]:
-        """Compute the results of a group of windows that are due."""
-        try:
-            windows = assigner.results(rows, endings)
-        except AggregateError as failed:
-            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
-        nothing = [NOT_ASKED] * len(windows)
-        made = [nothing] * len(self.bound_query.aggregates)
-        for aggregate in aggregates:
-            try:
-                results = aggregate.results(windows, rows)
-            except AggregateError as failed:
-                where = failed_place(self.bound_query, self.keys, aggregate, failed, rows)
-                raise aggregate_failure(self.bound_query, aggregate.failed_number, failed, where) from failed.error
-            for view, by_window in zip(aggregate.views, results, strict=True):
-                made[view.number] = by_window
-        return [
-            WindowResults(
-                window, [of[w].column for of in made], [of[w].low for of in made], [of[w].high for of in made]
-            )
-            for w, window in enumerate(windows)
-        ]
 
     # ---- retention ----
 

@@ -146,7 +146,7 @@ class Lookup:
     def _results(self, at: Any, last: Any) -> Pairs:
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found: Pairs = {}
-        for assigner, aggregates in zip(self.engine.assigners, self.engine.aggregates, strict=True):
+        for assigner, aggregates in self.engine.groups:
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
             if isinstance(assigner, ArenaAssigner):
                 self._reset_passed(assigner, windows)
@@ -219,7 +219,7 @@ class Lookup:
         if assigner.window.kind == "session" and at is not None:
             is_open &= ~assigner.has_ended(at, assigner.last(slots))
         ended = slots[~is_open]
-        for aggregate in self.engine.aggregates[self.engine.assigners.index(assigner)]:
+        for aggregate in self.engine.aggregates_of(assigner):
             self.engine.table[aggregate.name, "base"][ended] = self.engine.table[aggregate.name, "totals"][ended]
 
     def _ranges(self, assigner: ArenaAssigner, w: int, at: Any, size: Any) -> tuple[Ints, Ints]:

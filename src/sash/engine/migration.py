@@ -91,7 +91,7 @@ def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Op
         waiting = _rows(theirs.buffer.rows(), new)
         new.fallible.check(waiting.table)
         mine.buffer.push_and_release(waiting, None)
-    new.progress = _progress(old.progress, new)
+    new.continue_from(_progress(old.progress, new))
     return new
 
 

@@ -75,12 +75,12 @@ def matched(old: LiveEngine, new: LiveEngine) -> list[AssignerMatch]:
     refused = list(_refused_arguments(old.bound_query, new.bound_query))
     found = []
     specs, kept = _owners(new), _owners(old)
-    for assigner, aggregates, mine in zip(new.assigners, new.aggregates, specs, strict=True):
+    for (assigner, aggregates), mine in zip(new.groups, specs, strict=True):
         cover = _covering_assigner(old, assigner, refused)
         if cover is None:
             continue
         i, windows = cover
-        sources = list(zip(old.aggregates[i], kept[i], strict=True))
+        sources = list(zip(old.groups[i].aggregates, kept[i], strict=True))
         columns = KeptColumns.of(old, old.assigners[i], sources)
         pairs = []
         for aggregate, spec in zip(aggregates, mine, strict=True):

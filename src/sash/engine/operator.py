@@ -204,9 +204,14 @@ class Operator(AtomicCalls):
 
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
         """Continue on another store whose state has this operator's token: nothing is read from it."""
-        self.store, self.clock, self.arrivals.clock = store, clock, clock
+        self.store, self.clock = store, clock
+        self.arrivals.use_clock(clock)
         self.progress = replace(self.progress, {"late_rows": ()})
         self._live.move(store)
+
+    def continue_from(self, progress: Progress) -> None:
+        """Take over the progress of another operator, whose state this one has."""
+        self.progress = progress
 
     @staticmethod
     def stored_token(query: Query, schema: pa.Schema, store: Store) -> str | None:

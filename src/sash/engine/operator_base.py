@@ -59,12 +59,16 @@ class OperatorBase:
         self.fallible = FallibleExpressions(self.bound_query)
         self.output = self._output(schema)
         self.sorted_rows = SortedRows(self.bound_query)
-        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
-        self.backend: LiveBackend | EagerBackend = backend(self.plan, self.mode, self.output, self.store)
+        self.backend = self._backend()
         self.progress = Progress()
         if self.store is not None:
             self._reopen()
         self.schema = schema  # last: after an error, the next call opens it again
+
+    def _backend(self) -> LiveBackend | EagerBackend:
+        """The state in memory, not yet loaded from the store."""
+        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
+        return backend(self.plan, self.mode, self.output, self.store)
 
     def _plan(self, schema: pa.Schema) -> Plan:
         """How the query is computed."""

@@ -57,6 +57,11 @@ class Pages(StoreOwner):
         self._dropped: list[str] = []
         """Deleted pages, whose size and generation the next call forgets."""
 
+    def move(self, store: Store) -> None:
+        """Continue on another store, which has the same pages, as its owner."""
+        self.store = store
+        self.claim()
+
     def number_call(self) -> None:
         """Choose a generation for the call. It has a fixed number of digits: page sizes do not depend on it."""
         self.generation = 1 << 62 | secrets.randbits(62)

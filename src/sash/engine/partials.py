@@ -40,7 +40,7 @@ def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
     engine.write_counts(live)
     engine.count_values()
     found = []
-    for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
+    for assigner, aggregates in engine.groups:
         places, counts = _held(engine, assigner, aggregates, live)
         columns: dict[str, pa.Array] = {
             f"key{i}": column.take(array(np.zeros(len(places), np.int64))) if len(live) else column
@@ -96,7 +96,7 @@ def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequenc
     first = next(batches for batches in given if batches)
     engine.table["keys"][slot, ROWS] = sum(b.column("rows")[-1].as_py() for b in first if b.num_rows)
     engine.table["stamps"][slot, LAST] = last
-    for assigner, aggregates, every in zip(engine.assigners, engine.aggregates, given, strict=True):
+    for (assigner, aggregates), every in zip(engine.groups, given, strict=True):
         batches = [batch for batch in every if batch.num_rows]
         if not batches:
             continue

@@ -42,7 +42,7 @@ Batches = dict[str, pa.RecordBatch]
 """A record batch for each query, by name."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class QueryGroup:
     """Queries with one state: their operator, and their names."""
 
@@ -56,6 +56,10 @@ class QueryGroup:
         if all(first == other for other in others):
             return cls(Operator(first, schema, **keywords), list(query.members))
         return cls(SharedOperator(query, schema, **keywords), list(query.members))
+
+    def restored(self, data: bytes, clock: Callable[[], float] | None) -> QueryGroup:
+        """The same queries with the state of a snapshot."""
+        return QueryGroup(type(self.operator).restore(self.operator.query, data, clock=clock), self.names)
 
     def by_query(self, found: Any) -> dict[str, Any]:
         """Results of the operator, or a value of it, by query."""
@@ -202,8 +206,8 @@ class QueriesOperator:
         found = unpack_operators(data)
         restored = cls(queries, mode=found.mode, clock=clock)
         require_groups("the snapshot", found.groups, [group.names for group in restored.groups])
-        for group, part in zip(restored.groups, found.parts, strict=True):
-            group.operator = type(group.operator).restore(group.operator.query, part, clock=clock)
+        groups = zip(restored.groups, found.parts, strict=True)
+        restored.groups = [group.restored(part, clock) for group, part in groups]
         return restored
 
     # ---- properties ----

@@ -107,18 +107,17 @@ def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResul
     """As `engine.step`, with the results of some slots at a time."""
     rows, scope = engine.begin(given, now)
     slots = scope.slots
-    groups = list(zip(engine.assigners, engine.aggregates, strict=True))
-    for assigner, aggregates in groups:
-        engine.take(assigner, aggregates, rows)
+    for group in engine.groups:
+        group.take(rows)
     if not len(slots):  # rows that are elements are lifted together with the results
-        for assigner, aggregates in groups:
-            engine.found(assigner, aggregates, rows, [Ending(slots, now)])
+        for group in engine.groups:
+            group.results(rows, [Ending(slots, now)], engine.keys)
     first, size = 0, FIRST
     while first < len(slots):
         some = slots[first : first + size]
         found = list[WindowResults]()
-        for assigner, aggregates in groups:
-            found += engine.found(assigner, aggregates, rows, [Ending(some, now)])
+        for group in engine.groups:
+            found += group.results(rows, [Ending(some, now)], engine.keys)
         found.sort(key=lambda one: one.results.window)
         results = sum(len(one.results) for one in found)
         yield StepResult(rows, found)

@@ -75,7 +75,7 @@ class StateChecks:
         rows = scalars["keys"][:, ROWS]
         require((rows >= 1) & (rows < LARGEST), "a key has an impossible number of rows")
         self._check_stamps(scalars["stamps"])
-        for assigner, aggregates in zip(engine.assigners, engine.aggregates, strict=True):
+        for assigner, aggregates in engine.groups:
             heads = scalars[f"{assigner.name}.heads"]
             if isinstance(assigner, ArenaAssigner):
                 self._check_heads(assigner, heads)
@@ -156,7 +156,7 @@ class StateChecks:
                 for w, window in enumerate(a.windows):
                     first = slide_grid.last_end(window, columns["low"], strict=False) + 1
                     require(columns["first", w] == first, "the first slide of a pane does not match its edge")
-        for aggregate in self.engine.aggregates[self.engine.assigners.index(a)]:
+        for aggregate in self.engine.aggregates_of(a):
             require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
 
     def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:

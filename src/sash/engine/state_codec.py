@@ -127,8 +127,8 @@ class StateCodec:
         self.engine, self.emitter = engine, emitter
         self.checks = StateChecks(engine)
         self.arenas = [a for a in engine.assigners if isinstance(a, ArenaAssigner)]
-        self.owners = {id(a): group for a, group in zip(engine.assigners, engine.aggregates, strict=True)}
-        running = [aggregate for group in engine.aggregates for aggregate in group if aggregate.arena is None]
+        self.owners = {id(group.assigner): group.aggregates for group in engine.groups}
+        running = [aggregate for aggregate in engine.all_aggregates if aggregate.arena is None]
         self.running = [state_columns(aggregate) for aggregate in running]
         """The states in the slot table."""
         states = {(aggregate.name, i) for aggregate in running for i in aggregate.leaves}

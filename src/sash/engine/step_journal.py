@@ -49,7 +49,7 @@ class StepJournal:
             heads = assigner.arena.heads
             some = slots[heads[slots, BACK] > heads[slots, FRONT]]
             places = assigner.located(some, heads[some, BACK] - 1)
-            for aggregate in engine.aggregates[engine.assigners.index(assigner)]:
+            for aggregate in engine.aggregates_of(assigner):
                 found.panes.append(SavedPanes(aggregate, some, [leaf[places] for leaf in aggregate.states]))
         for aggregate in engine.coded:
             found.marks += [(one, one.mark()) for one in aggregate.dictionaries.values()]

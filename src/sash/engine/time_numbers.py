@@ -52,7 +52,7 @@ def after(time: Any) -> Any:
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)
 
 
-def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[Any, Any, Any]:
+def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[float, float, float]:
     """A length to add to times, the greatest time that it can be added to, and the result for later times."""
     if numbers.kind == "f":
         return float(size), math.inf, math.inf

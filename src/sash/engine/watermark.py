@@ -47,7 +47,8 @@ class WatermarkTracker:
     """Classifies rows by their times. W is a number in units of time; None: no row yet, or no time at all."""
 
     def __init__(self, bound_query: BoundQuery, mode: str, clock: Callable[[], float]) -> None:
-        self.bound_query, self.mode, self.clock = bound_query, mode, clock
+        self.bound_query, self.mode = bound_query, mode
+        self.use_clock(clock)
         axis = bound_query.time
         self.kind = time_type(bound_query)
         self.words = axis is not None and word_type(bound_query.schema.field(axis.column).type) == np.int64
@@ -56,6 +57,10 @@ class WatermarkTracker:
         lateness = bound_query.lateness or 0
         self.lateness = int(min(lateness, LIMIT)) if self.kind.kind == "i" else float(lateness)
         self.floor = self.least + self.lateness if self.kind.kind == "i" else -np.inf
+
+    def use_clock(self, clock: Callable[[], float]) -> None:
+        """Take the current time, for `ahead`, from this clock from now on."""
+        self.clock = clock
 
     def classify(self, batch: pa.RecordBatch, watermark: Watermark, first: int) -> ClassifiedRows:
         """Classify a batch whose first row has the arrival number `first`. Without `on`, arrival is the time."""

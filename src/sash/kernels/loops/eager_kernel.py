@@ -59,6 +59,14 @@ class TreeWork:
         self.cuts: tuple[Ints, Ints] = (NO_INTS, NO_INTS)
         """Slots, and the labels up to which their rows leave."""
 
+    def change_rows(self, lifted: LiftedRows, inserted: SlotRows, removed: SlotRows) -> None:
+        """Lift, insert and remove rows."""
+        self.lifted, self.inserted, self.removed = lifted, inserted, removed
+
+    def cut_rows(self, folds: Folds, slots: Ints, upto: Ints) -> None:
+        """Fold the oldest rows of slots into their bases, and drop them, up to these labels."""
+        self.folds, self.cuts = folds, (slots, upto)
+
 
 class LabelRanges:
     """Ranges of labels to answer, the first `split` of them before the change; columns as in `eager_windows`.
