@@ -58,7 +58,8 @@ rm -f "$stamp" || fail ".venv cannot be written to; is it another user's?"
 
 printf 'Installing sash[%s] into .venv\n' "$extras"
 # Python compiles what is imported: bytecode of all packages takes pip as long as the rest, and most is never used.
-PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_USER=0 \
+DIST_EXTRA_CONFIG="$PWD/tools/wheel_build.cfg" \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_USER=0 \
     .venv/bin/python -m pip install --quiet --no-compile --editable ".[$extras]" ||
     fail "pip could not install sash[$extras]; see above."
 printf '%s\n' "$wanted" >"$stamp"
