@@ -25,10 +25,8 @@ from sash.pipeline.side_rows import side_rows, side_schema
 from sash.pipeline.source import MalformedRecord
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.plan.tagged_results import QUERY, query_schema, tagged_batch
 from sash.stores import Store
-
-QUERY = "_query"
-"""The column with the name of the query, if several queries write to one sink."""
 
 
 class PipedWork(ABC):
@@ -153,8 +151,7 @@ class PipedQueries(PipedWork):
         found = self._query_schemas()
         if self.separate:
             return {f"results-{name}": schema for name, schema in found.items()}
-        structs = [pa.field(name, pa.struct(list(schema))) for name, schema in found.items()]
-        return {"results": pa.schema([pa.field(QUERY, pa.string()), *structs])}
+        return {"results": query_schema(found)}
 
     def _query_schemas(self) -> dict[str, pa.Schema]:
         """The columns of the results of each query, in the order of the queries."""
@@ -170,7 +167,7 @@ class PipedQueries(PipedWork):
         if self.separate:
             return list(batches.values())
         (schema,) = self.schemas().values()
-        tagged = [_tagged(name, batch, schema) for name, batch in batches.items() if batch.num_rows]
+        tagged = [tagged_batch(schema, name, name, batch) for name, batch in batches.items() if batch.num_rows]
         return [pa.concat_batches(tagged) if tagged else pa.RecordBatch.from_pylist([], schema)]
 
     def side_schema(self) -> pa.Schema:
@@ -199,17 +196,6 @@ class PipedQueries(PipedWork):
         copies = [1 if isinstance(one.operator.output, SharedOutput) else len(one.names) for one in groups]
         results = sum(number * one.rows_out for number, one in zip(copies, now, strict=True))
         return RowCounts(now[0].rows_in, results, max(one.late for one in now), max(one.untimed for one in now))
-
-
-def _tagged(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Results of one of several queries: its name in `_query`, and its struct; the structs of others are null."""
-    columns = [pa.repeat(pa.scalar(name), batch.num_rows)]
-    for field in list(schema)[1:]:
-        if field.name == name:
-            columns.append(pa.StructArray.from_arrays(batch.columns, fields=list(field.type)))
-        else:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def piped(query: Any, sink: Any, store: Store | None) -> tuple[PipedWork, dict[str, Any]]:

@@ -22,7 +22,7 @@ from sash.plan.combined_query import bind_member
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, result_schema
-from sash.spark.batch.queries_task import SECTION, TOGETHER, QueriesTask, Sections
+from sash.spark.batch.queries_task import SECTION, TOGETHER, QueriesTask, Sections, struct_name
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.shipping import by_value
@@ -109,7 +109,7 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
     output = StructType([StructField(SECTION, spark_schema(sections.output).fields[0].dataType)])
     for number, fields in enumerate(structs.values()):
         inner = StructType([StructField(f"f{i}", field.dataType) for i, field in enumerate(fields)])
-        output.add(StructField(f"s{number}", inner))
+        output.add(StructField(struct_name(number), inner))
     ordered = plainly_named(in_order(data, next(iter(bound.values()))))
     task = by_value(QueriesTask(sections, time.time()), f"sash: queries {', '.join(members)}")
     rows = ordered.mapInArrow(task, output).persist()
@@ -120,7 +120,7 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
         places = list(range(len(structs[section])))
         if section == TOGETHER:
             places = [*places[: len(schema)], *places[sections.results(name)]]
-        struct = rows[f"s{number}"]
+        struct = rows[struct_name(number)]
         chosen = [
             struct[f"f{place}"].alias(field.name, metadata=field.metadata)
             for place, field in zip(places, results[name], strict=True)

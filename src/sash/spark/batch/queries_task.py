@@ -21,6 +21,7 @@ from sash.engine.shared_chunks import SharedChunks
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.plan.tagged_results import tagged_batch, tagged_schema
 from sash.spark.batch.partition_task import ROWS
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import message_only, rechunk
@@ -82,14 +83,18 @@ class Sections:
     @cached_property
     def output(self) -> pa.Schema:
         """The columns of a row: the number of its section, and a struct for each section."""
-        return pa.schema(
-            [pa.field(SECTION, pa.int32()), *(struct_field(i, f) for i, f in enumerate(self.fields.values()))]
-        )
+        structs = {struct_name(number): _numbered(fields) for number, fields in enumerate(self.fields.values())}
+        return tagged_schema(pa.field(SECTION, pa.int32()), structs)
 
 
-def struct_field(number: int, fields: list[pa.Field]) -> pa.Field:
-    """The column of a section. Its fields are named by number, because queries may have results of the same name."""
-    return pa.field(f"s{number}", pa.struct([pa.field(f"f{i}", field.type) for i, field in enumerate(fields)]))
+def struct_name(number: int) -> str:
+    """The column of a section."""
+    return f"s{number}"
+
+
+def _numbered(fields: list[pa.Field]) -> list[pa.Field]:
+    """The fields of a section, named by number, because queries may have results of the same name."""
+    return [pa.field(f"f{i}", field.type) for i, field in enumerate(fields)]
 
 
 class QueriesTask:
@@ -132,14 +137,9 @@ class QueriesTask:
                 yield from self._section(name, found[name].columns)
 
     def _section(self, name: str, columns: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        rows = len(columns[0])
-        if not rows:
+        if not len(columns[0]):
             return
-        schema = self.sections.output
         number = [*self.sections.fields].index(name)
         fields = self.sections.fields[name]
         typed = casts(pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields]), pa.schema(fields))
-        struct = pa.StructArray.from_arrays(typed.columns, fields=list(schema.field(number + 1).type))
-        arrays = [pa.repeat(pa.scalar(number, pa.int32()), rows)]
-        arrays += [struct if i == number else pa.nulls(rows, schema.field(i + 1).type) for i in range(len(schema) - 1)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield tagged_batch(self.sections.output, number, struct_name(number), typed)

@@ -17,6 +17,7 @@ from sash.plan.byte_size import byte_size
 from sash.plan.combined_query import COMMON, CombinedQuery
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.plan.tagged_results import QUERY
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.job_names import outline
@@ -27,7 +28,7 @@ from sash.spark.stream.checked_writer import with_checks
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.processor import ShardProcessor
 from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
-from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, QUERY, REASON, StreamSpec
+from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 MARK = "sash.stream"

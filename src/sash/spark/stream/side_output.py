@@ -21,8 +21,9 @@ from pyspark.sql import functions as sf
 
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.plan.tagged_results import QUERY
 from sash.spark.job_names import job
-from sash.spark.stream.stream_spec import GIVEN, QUERY, REASON
+from sash.spark.stream.stream_spec import GIVEN, REASON
 
 BATCH = "_batch"
 """The column of a table with the micro-batch that wrote a row."""

@@ -10,14 +10,12 @@ import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
 from sash.plan.combined_query import CombinedQuery
+from sash.plan.tagged_results import query_schema, tagged_batch
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
 REASON, GIVEN = "_reason", "_given"
 """The columns of the side output: the reason, and the input row."""
-
-QUERY = "_query"
-"""The column with the name of a result's query, if there are several queries."""
 
 PACKED = pa.schema(
     [
@@ -90,20 +88,12 @@ class StreamSpec:
         if not isinstance(query, CombinedQuery):
             return wire_schema(self.bound_query.output("given"))
         members = query.combination(self.bound_query.schema).members
-        structs = {name: pa.struct(list(view.bound_query.output("given"))) for name, view in members.items()}
-        return wire_schema([pa.field(QUERY, pa.string()), *(pa.field(name, kind) for name, kind in structs.items())])
+        return wire_schema(query_schema({name: view.bound_query.output("given") for name, view in members.items()}))
 
     def tagged(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Results of one of several queries: its name, and its struct; those of others are null."""
-        rows = batch.num_rows
-        columns = [pa.repeat(pa.scalar(name), rows)]
-        for field in list(self.results)[1:]:
-            if field.name == name:
-                typed = casts(batch, pa.schema(list(field.type)))
-                columns.append(pa.StructArray.from_arrays(typed.columns, fields=list(field.type)))
-            else:
-                columns.append(pa.nulls(rows, field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=self.results)
+        """Results of one of several queries, in types that Spark reads."""
+        typed = casts(batch, pa.schema(list(self.results.field(name).type)))
+        return tagged_batch(self.results, name, name, typed)
 
     @cached_property
     def side_schema(self) -> pa.Schema:
