@@ -71,7 +71,7 @@ class CombinedQuery(Query):
         return combine(self, {name: bind_member(name, query, schema) for name, query in self.members.items()})
 
     def _meaning(self) -> tuple[Any, ...]:
-        return tuple((name, query._meaning()) for name, query in self.members.items())
+        return tuple(self.members.items())
 
     def __repr__(self) -> str:
         return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.members.items())})"
