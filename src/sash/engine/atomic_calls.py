@@ -17,7 +17,8 @@ import pyarrow as pa
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.input_checks import json_copy
-from sash.engine.metrics import BeforeCommit, Changes, Observer, Progress, Uncommitted, replace
+from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
+from sash.engine.observed_calls import ObservedCalls
 from sash.engine.operator_base import OperatorBase
 from sash.engine.state_header import Header
 
@@ -25,11 +26,8 @@ Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
 """The work of a call: from the progress before it to the results, and the changes of progress."""
 
 
-class AtomicCalls(OperatorBase):
+class AtomicCalls(ObservedCalls, OperatorBase):
     """An operator's calls that change its state."""
-
-    observer: Observer | None = None
-    """Called with the results and the seconds of each call that has succeeded, in its thread; for `sash.live_page`."""
 
     def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """Do the work of a call, commit it, and notify the observer."""

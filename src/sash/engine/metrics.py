@@ -72,9 +72,6 @@ class Uncommitted:
 
 BeforeCommit = Callable[[Uncommitted], None]
 
-Observer = Callable[[Any, float], object]
-"""Called after a call that has succeeded, with its results and its seconds: for `Operator.observer`."""
-
 Changes = dict[str, Any]
 """Fields of a Progress, with their new values."""
 

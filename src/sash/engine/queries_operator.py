@@ -25,7 +25,8 @@ from sash.engine.atomic import all_at_once, attributes
 from sash.engine.atomic_calls import Work
 from sash.engine.input_checks import json_copy, record_batch
 from sash.engine.joint_store import JointStore
-from sash.engine.metrics import BeforeCommit, Metrics, Observer, Progress, Uncommitted
+from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
+from sash.engine.observed_calls import ObservedCalls
 from sash.engine.operator import Operator
 from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
 from sash.engine.shared_output import ResultBatches, SharedOperator
@@ -74,7 +75,7 @@ class QueryGroup:
             raise
 
 
-class QueriesOperator:
+class QueriesOperator(ObservedCalls):
     """A streaming operator for several queries: each call returns a record batch for each of them, by name.
 
     queries: what to compute.
@@ -114,9 +115,6 @@ class QueriesOperator:
         """Groups with an uncommitted attempt, and their progress before it."""
         self._settling: list[QueryGroup] = []
         """Groups whose call is committed, but whose undo journal may not be discarded yet."""
-
-    observer: Observer | None = None
-    """As `Operator.observer`, with the results by query."""
 
     # ---- what users call ----
 

@@ -62,11 +62,9 @@ class WatchedOperator(WatchedCalls):
     """
 
     def __init__(self, operator: Operator, name: str, pipeline: Pipeline | None = None) -> None:
-        if operator.observer is not None:
-            raise ValueError(f"{operator!r} is watched already: use one page, or unwatch() it there")
         self.operator, self.name, self.pipeline = operator, name, pipeline
         self.calls = CallFigures(operator.query)
-        operator.observer = self._observe
+        operator.observe(self._observe)
         if operator.schema is not None:
             self.calls.measure(operator)
 
@@ -75,7 +73,7 @@ class WatchedOperator(WatchedCalls):
 
     def release(self) -> None:
         """Stop watching the operator."""
-        self.operator.observer = None
+        self.operator.unobserve()
 
     def figures(self) -> QueryFigures:
         """The figures after the last call."""

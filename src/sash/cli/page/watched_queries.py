@@ -13,15 +13,13 @@ class WatchedQueries:
     """Observes the calls of the operator once for all queries."""
 
     def __init__(self, operator: QueriesOperator, name: str) -> None:
-        if operator.observer is not None:
-            raise ValueError(f"{operator!r} is watched already: use one page, or unwatch() it there")
         self.operator = operator
         self.members = [
             WatchedMember(f"{name}: {member}", CallFigures(query), self)
             for member, query in operator.queries.queries.items()
         ]
         self._names = [*operator.queries.queries]
-        operator.observer = self._observe
+        operator.observe(self._observe)
 
     def _observe(self, results: dict[str, Any], seconds: float) -> None:
         inner = {name: group.operator for group in self.operator.groups for name in group.names}
@@ -30,7 +28,7 @@ class WatchedQueries:
 
     def release(self) -> None:
         """Stop watching the operator."""
-        self.operator.observer = None
+        self.operator.unobserve()
 
 
 class WatchedMember(WatchedCalls):

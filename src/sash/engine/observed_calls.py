@@ -1,0 +1,26 @@
+"""ObservedCalls: the observer of an operator, which `sash.live_page` sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Observer = Callable[[Any, float], object]
+"""Called after a call that has succeeded, with its results (of several queries a dict of them) and its seconds."""
+
+
+class ObservedCalls:
+    """An operator that notifies one observer of its calls."""
+
+    observer: Observer | None = None
+    """Called in the thread of the call."""
+
+    def observe(self, observer: Observer) -> None:
+        """Notify an observer of all further calls. Raises ValueError if there is one already."""
+        if self.observer is not None:
+            raise ValueError(f"{self!r} is watched already: use one page, or unwatch() it there")
+        self.observer = observer
+
+    def unobserve(self) -> None:
+        """Notify no observer any more."""
+        self.observer = None
