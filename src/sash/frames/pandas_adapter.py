@@ -42,14 +42,15 @@ class PandasAdapter:
         self.names: list[str] = [*columns, *(name for name in levels if name not in columns)]
         self.rows: int = len(frame)
 
-    def _given(self, name: str) -> Any:
+    def series(self, name: str) -> Any:
+        """A column as pandas has it, or a level of the index."""
         if name not in self.frame.columns:
             index = self.frame.index
             return (index if [*index.names] == [None] else index.get_level_values(name)).to_series()
         return self.frame.iloc[:, list(self.frame.columns).index(name)]
 
     def column(self, name: str) -> pa.Array:
-        column = self._given(name)
+        column = self.series(name)
         if isinstance(column.dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
         if _without_nulls(column):
@@ -79,7 +80,7 @@ class PandasAdapter:
     def _as_pandas(self, result: FrameResult) -> Any:
         """Results as a pandas array; with the type of their source column, if they have one."""
         found = result.source_in(self)
-        kind = None if found is None else found[0]._given(found[1]).dtype
+        kind = None if found is None else found[0].series(found[1]).dtype
         numbers = result.numbers
         if numbers is not None and kind in (None, numbers.dtype):
             return numbers

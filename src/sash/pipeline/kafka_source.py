@@ -94,9 +94,8 @@ class KafkaSource:
         known = watermarks(client, self.topic, partitions)
         self._require_offsets(following, known)
         following = {number: following.get(number, known[number][0]) for number in partitions}
-        merge = _Merge(client, self.topic, following)
-        if not reading.follow:
-            merge.ends = {number: end for number, (_, end) in known.items()}
+        ends = None if reading.follow else {number: end for number, (_, end) in known.items()}
+        merge = _Merge(client, self.topic, following, ends)
         refreshed = time.monotonic()
         while not reading.stop.is_set():
             messages = merge.messages(reading, self.linger)

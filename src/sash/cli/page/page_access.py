@@ -63,7 +63,11 @@ class PageAccess:
         self.token = secrets.token_urlsafe(24)
         self.loopback = is_loopback(host)
         self.cookie = ""
-        """The name of the cookie: with the port, since browsers share cookies between ports. Set by the server."""
+        """The name of the cookie; empty until the port is known."""
+
+    def name_cookie(self, port: int) -> None:
+        """Name the cookie by the port that the page is served on, since browsers share cookies between ports."""
+        self.cookie = f"sash_{port}"
 
     def host_fits(self, header: str | None) -> bool:
         """Is the Host header acceptable? On loopback, only a name of this machine is."""

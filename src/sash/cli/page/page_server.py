@@ -72,7 +72,7 @@ class PageServer(ThreadingMixIn, HTTPServer):
             self.address_family = found[0][0]
         super().__init__(address, PageRequest)  # type: ignore[arg-type]
         if access is not None:
-            access.cookie = f"sash_{self.server_port}"
+            access.name_cookie(self.server_port)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="sash live page", daemon=True)
 
     def server_bind(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape
 
 WIDTH, BETWEEN, PAD, LINE, GAP, TOP = 232, 52, 12, 17, 14, 34
@@ -18,7 +18,7 @@ COLUMNS = ("order", "windows", "structures", "results")
 NOTES = ("shared", "ties", "state")
 
 
-@dataclass
+@dataclass(frozen=True)
 class PlanBox:
     """A box: a name in bold, lines below it, and the names of its input boxes."""
 
@@ -52,12 +52,10 @@ def plan_svg(text: str) -> str:
     columns = [_boxes(name, sections) for name in COLUMNS]
     heights = [sum(box.height + GAP for box in boxes) - GAP for boxes in columns]
     tall, drawn = max(heights), []
-    for number, (boxes, height) in enumerate(zip(columns, heights, strict=True)):
+    for number, height in enumerate(heights):
         left, top = 1 + number * (WIDTH + BETWEEN), TOP + (tall - height) // 2
         drawn.append(_text(left, 14, ("rows", *COLUMNS[1:])[number], "plan-title"))
-        for box in boxes:
-            box.left, box.top = left, top
-            top += box.height + GAP
+        columns[number] = _placed(columns[number], left, top)
     edges = [
         _edge(one, box)
         for before, boxes in itertools.pairwise(columns)
@@ -113,6 +111,12 @@ def _boxes(section: str, sections: dict[str, list[tuple[int, str]]]) -> list[Pla
         inputs = [cells.pop(0)] if len(cells) > 2 and cells[0] in windows else []
         found.append(PlanBox(cells[0], _wrapped(cells[1:2]) + _wrapped(cells[2:]), inputs))
     return found or [PlanBox("structures", [])]
+
+
+def _placed(boxes: list[PlanBox], left: int, top: int) -> list[PlanBox]:
+    """The boxes of a column, one below the other."""
+    tops = itertools.accumulate((box.height + GAP for box in boxes), initial=top)
+    return [replace(box, left=left, top=y) for box, y in zip(boxes, tops, strict=False)]
 
 
 def _cells(line: str) -> list[str]:

@@ -111,7 +111,8 @@ class LocalPages:
             page = self.get(name)
             if page is not None:
                 other.put(name, page)
-        other.is_complete &= self.is_complete
+        if not self.is_complete:
+            other.give_up()
 
     def seal(self, token: str) -> None:
         """Write the index, with the token that the pages belong to now. Raises OSError."""
