@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.engine.counted_run import count_operations
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.operation_costs import cost_of
 from sash.plan.planner import plan
@@ -160,6 +161,19 @@ def test_the_estimate_is_near_the_count(windows: int, name: str, slides: bool) -
     operator.process({"x": [i * 7919 % 101 for i in range(200, 1200)]})
     estimate = cost_of(plan(CombinedQuery(made).bind(schema))).per_row
     assert counter.taken() / 1000 == pytest.approx(estimate, rel=0.35)
+
+
+@pytest.mark.usefixtures("interpreted_kernels")
+@pytest.mark.parametrize("window", [sash.Time(40, every=10), sash.Count(40, every=10)], ids=repr)
+@pytest.mark.parametrize("others", [{}, {"high": HIGH}], ids=["alone", "beside a maximum"])
+def test_the_estimate_of_an_order_statistic_over_slides_is_near_the_count(window: Any, others: Any) -> None:
+    """Its values are in a tree without ⊕, and each row is a pane of its own, for the other aggregates, too."""
+    rows = pa.record_batch({"t": range(1000), "x": [float(i * 7919 % 101) for i in range(1000)]})
+    query = sash.Query(window, on="t", middle=sash.median("x"), **others)
+    (counted,) = count_operations(sash.Queries(only=query), rows)
+    estimate = cost_of(plan(query.bind(rows.schema)))
+    assert (counted.together == 0) == (not others)
+    assert counted.together == pytest.approx(1000 * estimate.per_row + 1000 * estimate.per_time, rel=0.05)
 
 
 def test_explain_names_the_elements_of_order_statistics() -> None:

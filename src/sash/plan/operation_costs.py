@@ -1,7 +1,8 @@
 """Estimate the ⊕ of a plan: per row, and per unit of time and key for slides.
 
 Costs of structures are the averages of the catalogue. A row that is folded into a pane or a running partial costs one
-⊕; a pane that enters a window costs an insert and an eviction, a slide one query.
+⊕; a pane that enters a window costs an insert and an eviction, a slide one query. Where each row is a pane of its own,
+because a window has an order statistic, rows are not folded.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _state(plan: Plan, group: WindowGroup, number: int, asked: tuple[int, ...]) 
         structures.setdefault((name, but_size(spec) if name in SEVERAL_SIZES else place), []).append(spec)
     updates = sum(_update(name, of) for (name, _), of in structures.items())
     queries = [(spec, _average(name, "query", spec)) for spec, name in zip(specs, names, strict=True)]
-    if group.kind == "rows":
+    if group.kind == "rows" or group.single_rows:
         return OperationCost(updates) + _queried(queries)
     slicing = slicing_of([plan.bound_query.windows[place] for place in group.windows])
     rate = float(slicing.rate) if slicing is not None else sum(2 / float(spec.every or 1) for spec in specs)
