@@ -37,7 +37,7 @@ def test_a_listener_tells_of_a_hot_key_and_of_a_row_from_the_future(spark: Any, 
     said = io.StringIO()
     with sash.spark.monitor(start(frame, tmp_path), to=said, format="json") as watched:
         assert watched._feed is not None
-        assert watched._feed.is_listening
+        assert watched._feed._listener is not None
         watched.query.awaitTermination()
     first = watched.batches[0]
     assert first.hot_key is not None

@@ -56,11 +56,6 @@ class ProgressFeed:
             self._thread = threading.Thread(target=self._poll, name="sash monitor", daemon=True)
             self._thread.start()
 
-    @property
-    def is_listening(self) -> bool:
-        """Does a listener get the progress? Else it is polled."""
-        return self._listener is not None
-
     def _poll(self) -> None:
         last = None
         while not self._closed.wait(self.SECONDS):
