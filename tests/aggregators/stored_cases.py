@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import sash
-from sash.aggregators import AMTA, LogMTA, stored_levels, stored_pages
+from sash.aggregators import AMTA, LogMTA, page_cache, stored_levels, stored_pages
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.stores import MemoryStore
 
@@ -23,6 +23,7 @@ def small_pages(bits: int = 2) -> Iterator[None]:
     size = 1 << bits
     with (
         mock.patch.multiple(stored_pages, BITS=bits, SIZE=size, MASK=size - 1),
+        mock.patch.multiple(page_cache, BITS=bits, SIZE=size, MASK=size - 1),
         mock.patch.multiple(stored_levels, BITS=bits, SIZE=size, MASK=size - 1, HALF=bits - 1),
     ):
         yield

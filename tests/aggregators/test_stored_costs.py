@@ -89,7 +89,7 @@ def test_single_evictions_find_their_pages_in_memory(structure: type[BulkEvict])
         for _ in range(1000):
             window.evict()
             for _ in range(1000):
-                if len(levels._writer.arrived) == len(levels._fetching):
+                if len(levels._writer.arrived) == len(levels._cache._fetching):
                     break
                 time.sleep(0.001)
         assert not any(Readers.threads), "a page was read by the caller"

@@ -7,8 +7,7 @@
 
 - Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in the
   background, in one commit with a header that describes the window at that moment.
-- Heads: the first page of each level, and the next one, which is read ahead when less than half of the first is left.
-  Any other page is read when it is needed: in one call, with the first pages of all levels after a bulk eviction.
+- Heads: the first page of each level, and the next one. `page_cache.py` reads them, and decides what stays in memory.
 - Pages of evicted nodes are deleted in the background, after the first header without them. The header lists
   those that may not be deleted yet, so that a window that is opened after a crash deletes them.
 - LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can be
@@ -25,10 +24,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from sash.aggregators.block_levels import Levels
+from sash.aggregators.page_cache import NO_PAGE, PageCache, PageKey
 from sash.aggregators.stored_pages import (
     BITS,
     MASK,
@@ -38,6 +37,7 @@ from sash.aggregators.stored_pages import (
     PageRange,
     WindowHeader,
     WindowPages,
+    head_page,
     tail_start,
 )
 from sash.stores.envelope import PageError
@@ -48,18 +48,16 @@ from sash.stores.store_errors import StoreError, StoreInUse
 HALF = BITS - 1
 """Heads are checked each time that F enters another half of a page: that many low bits of F have overflowed."""
 
-NO_PAGE = -1
-
 _open: set[tuple[int, str]] = set()
 """The windows that are open in this process, by store and name."""
 
 _opening = threading.RLock()
 """Reentrant, because the garbage collector may end a window while another one is opened."""
 
-Key = tuple[int, int]
-"""Level and number of a node, or level and number of a page."""
+NodeKey = tuple[int, int]
+"""Level and number of a node."""
 
-_Undo = tuple[list[Any], int, Any] | tuple[dict[Key, Any], Key, Any] | tuple[None, int, int]
+_Undo = tuple[list[Any], int, Any] | tuple[dict[NodeKey, Any], NodeKey, Any] | tuple[None, int, int]
 """How to undo a write: a page, a slot and its old node; `_firsts`, a key and its old node; or, for a new page, None,
 its level and the tail before."""
 
@@ -74,29 +72,21 @@ class StoredLevels(Levels):
         self._store, self._pages = checked_store("store=", store), pages
         self._label = f"{pages.structure} {pages.name!r}"
         self._closed = False
-        self._chunks: list[dict[int, list[Any]]] = []
-        """By level: the pages in memory, by number."""
-        self._tails: list[int] = []
-        """By level: the number of the page that is being filled."""
         self._kept: list[range] = []
         """By level: the pages that are in the store or being written to it, without obsolete ones."""
-        self._others: list[int] = []
-        """By level: the last page that was read and was not the head."""
-        self._firsts: dict[Key, Any] = {}
+        self._firsts: dict[NodeKey, Any] = {}
         """First nodes that were rewritten."""
         self._undo: list[_Undo] = []
-        self._complete: list[Key] = []
-        """The pages that were completed since the last commit."""
-        self._written: deque[tuple[int, int, int]] = deque()
-        """Commit, level and number of the pages that are being written."""
         self._garbage: deque[tuple[int, list[PageRange]]] = deque()
         """By commit: the pages that it made obsolete, and that may not be deleted yet."""
-        self._fetching: set[Key] = set()
         self._due = False
         self._next_F = 0
         self.F = self.E = 0
         self._saved = (0, 0)
         self._writer = PageWriter(store, pages.encode, self._label)
+        self._cache = PageCache(store, pages, self._writer)
+        self._chunks, self._tails = self._cache.chunks, self._cache.tails
+        """The cache alone adds and drops pages; here nodes are read and written, without a call for each."""
         self._register()
         try:
             self._load()
@@ -112,7 +102,7 @@ class StoredLevels(Levels):
             return first
         chunk = self._chunks[level].get(number >> BITS)
         if chunk is None:
-            chunk = self._miss(level, number >> BITS)
+            chunk = self._cache.read(level, number >> BITS, self.F, max(self.F, self._next_F))
         return chunk[number & MASK]
 
     def __setitem__(self, key: tuple[int, int], value: Any) -> None:
@@ -133,18 +123,12 @@ class StoredLevels(Levels):
 
     def _begin_page(self, level: int, page: int) -> None:
         """Begin the next page of a level."""
-        while level >= len(self._tails):
-            self._tails.append(NO_PAGE)
-            self._chunks.append({})
+        while level >= len(self._kept):
             self._kept.append(range(0))
-            self._others.append(NO_PAGE)
-        before = self._tails[level]
+        before = self._cache.tail(level)
         self._undo.append((None, level, before))
-        if before != NO_PAGE:
-            self._complete.append((level, before))
-            self._due = self._due or level == 0
-        self._chunks[level][page] = [UNWRITTEN] * SIZE
-        self._tails[level] = page
+        self._due = self._due or (level == 0 and before != NO_PAGE)
+        self._cache.begin_page(level, page)
 
     def drop_before(self, level: int, number: int) -> None:
         """Record the new start of the window: at the end of the operation, F determines the obsolete pages."""
@@ -170,7 +154,7 @@ class StoredLevels(Levels):
 
     def slots(self) -> int:
         """Return the number of slots in memory."""
-        return SIZE * sum(map(len, self._chunks))
+        return self._cache.slots()
 
     # ---- operations ----
 
@@ -200,11 +184,8 @@ class StoredLevels(Levels):
         while self._undo:
             entry = self._undo.pop()
             if entry[0] is None:
-                _, level, tail = entry
-                del self._chunks[level][self._tails[level]]
-                self._tails[level] = tail
-                if tail != NO_PAGE:
-                    self._complete.pop()
+                _, level, before = entry
+                self._cache.undo_page(level, before)
             elif isinstance(entry[0], list):
                 chunk, slot, node = entry
                 chunk[slot] = node
@@ -236,7 +217,7 @@ class StoredLevels(Levels):
         self._closed = True
         self.release()
 
-    # ---- the store: writing ----
+    # ---- writing to the store ----
 
     def _commit(self) -> None:
         """Submit the complete pages and a header, a consistent version, to the background thread."""
@@ -244,11 +225,12 @@ class StoredLevels(Levels):
         number = self._writer.submitted + 1
         obsolete = self._obsolete(F)
         items: dict[str, Any] = {}
-        for level, page in self._complete:
+        written: list[PageKey] = []
+        for level, page in self._cache.complete:
             nodes = self._complete_page(level, page)
             if nodes is not None:
                 items[self._pages.page_name(level, page)] = nodes
-                self._written.append((number, level, page))
+                written.append((level, page))
                 kept = self._kept[level]
                 self._kept[level] = range(kept.start if kept else page, page + 1)
         while self._garbage and self._garbage[0][0] <= self._writer.cleaned:
@@ -261,7 +243,7 @@ class StoredLevels(Levels):
             F, E, tail, [one for _, ranges in self._garbage for one in ranges]
         )
         self._writer.submit(Commit(items, self._names(obsolete)))
-        self._complete.clear()
+        self._cache.submitted(number, written)
         self._due, self._saved = False, (F, E)
         self._trim()
 
@@ -279,7 +261,7 @@ class StoredLevels(Levels):
         """The pages that are in the store, or will be, and that a window from F on does not need."""
         found = []
         for level, kept in enumerate(self._kept):
-            head = min(self._head(level, F), kept.stop)
+            head = min(head_page(level, F), kept.stop)
             if head > kept.start:
                 found.append(PageRange(level, kept.start, head))
                 self._kept[level] = range(head, kept.stop)
@@ -289,81 +271,17 @@ class StoredLevels(Levels):
         pages = self._pages
         return (pages.page_name(level, page) for level, first, stop in ranges for page in range(first, stop))
 
-    # ---- the store: reading ----
-
-    @staticmethod
-    def _head(level: int, F: int) -> int:
-        """The first page of a level that a window from F on needs."""
-        return F >> (level + BITS)
-
-    def _miss(self, level: int, page: int) -> list[Any]:
-        """Read a page that is not in memory, and the heads of all levels with it if it is one of them."""
-        self._take_arrived()
-        if page not in self._chunks[level]:
-            F = max(self.F, self._next_F)
-            heads = [
-                (one, place)
-                for one, tail in enumerate(self._tails)
-                for place in dict.fromkeys((self._head(one, F), ((F >> one) + 1) >> BITS))
-                if place < tail and place not in self._chunks[one]
-            ]
-            if (level, page) not in heads:
-                self._others[level] = page
-                heads = [(level, page)]
-            found = self._store.get_many([self._pages.page_name(*key) for key in heads])
-            for key, data in zip(heads, found, strict=True):
-                if data is not None or key == (level, page):  # a head of which no node is needed may be missing
-                    self._keep(key, data)
-            self._trim()
-        return self._chunks[level][page]
-
-    def _keep(self, key: Key, data: bytes | None) -> None:
-        level, page = key
-        start = max(-(-self.F >> level) - (page << BITS), 0)
-        self._chunks[level][page] = self._pages.decode_nodes(data, level, page, start)
-
-    def _take_arrived(self) -> None:
-        """Decode the pages that were read ahead."""
-        while self._writer.arrived:
-            name, data = self._writer.arrived.popleft()
-            level, page = self._pages.level_and_page(name)
-            self._fetching.discard((level, page))
-            if data is not None and self._head(level, self.F) <= page and page not in self._chunks[level]:
-                with suppress(PageError):  # if the page is needed, it is read again, and the error is raised
-                    self._keep((level, page), data)
+    # ---- pages in memory ----
 
     def _move_heads(self) -> None:
-        """Drop the pages before F from memory, and read the next ones ahead where less than half of one is left."""
-        F, wanted = self.F, []
-        for level, chunks in enumerate(self._chunks):
-            head, tail = self._head(level, F), self._tails[level]
-            for page in [page for page in chunks if page < head and page != tail]:
-                del chunks[page]
-            follows = head + 1
-            if (F >> level) & MASK >= SIZE // 2 and follows < tail and follows not in chunks:
-                wanted.append((level, follows))
-        self._due = self._due or bool(self._kept and self._head(0, F) > self._kept[0].start < self._kept[0].stop)
+        """Drop what is before F from memory; a page of the store that has become obsolete is a reason for a commit."""
+        F = self.F
+        self._due = self._due or bool(self._kept and head_page(0, F) > self._kept[0].start < self._kept[0].stop)
         self._firsts = {key: node for key, node in self._firsts.items() if (key[1] + 1) << key[0] > F}
-        self._take_arrived()
-        wanted = [key for key in wanted if key not in self._fetching and key[1] not in self._chunks[key[0]]]
-        if wanted:
-            self._fetching.update(wanted)
-            self._writer.fetch([self._pages.page_name(*key) for key in wanted])
+        self._cache.move_heads(F)
 
     def _trim(self) -> None:
-        """Drop pages from memory that are durable and neither heads nor tails."""
-        durable = self._writer.durable
-        while self._written and self._written[0][0] <= durable:
-            self._written.popleft()
-        needed = {(level, page) for _, level, page in self._written}
-        needed.update(self._complete)
-        for level, chunks in enumerate(self._chunks):
-            if len(chunks) > 2:
-                near = {self._tails[level], self._others[level]}
-                for F in (self.F, max(self.F, self._next_F)):
-                    near |= {self._head(level, F), self._head(level, F) + 1}
-                for page in [page for page in chunks if page not in near and (level, page) not in needed]:
-                    del chunks[page]
+        self._cache.trim(self.F, max(self.F, self._next_F))
 
     # ---- opening and closing ----
 
@@ -407,7 +325,7 @@ class StoredLevels(Levels):
     def restored(self) -> None:
         """End the restoring of a window: the nodes that are not on a complete page were recomputed."""
         for level, tail in enumerate(self._tails):
-            self._kept[level] = range(min(self._head(level, self.F), tail), max(tail, 0))
+            self._kept[level] = range(min(head_page(level, self.F), tail), max(tail, 0))
         self._undo.clear()
         self._due = False
 

@@ -94,6 +94,11 @@ def tail_start(F: int, E: int) -> int:
     return max(F, page_start(E - 1))
 
 
+def head_page(level: int, F: int) -> int:
+    """The first page of a level that a window from F on needs."""
+    return F >> (level + BITS)
+
+
 def page_start(number: int) -> int:
     """The number of the first node on the page of this node."""
     return number & ~MASK
