@@ -1,6 +1,8 @@
 """A live aggregate: one aggregate of a query over the elements of one assigner, with state between calls.
 
 rows' columns ──▶ inputs ──▶ states of elements, in the arena ──▶ structures in their slots ──▶ results
+
+`result_columns.py` converts results to columns.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arena import Arena, RingRanges
-from sash.engine.arrow_arrays import all_true
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
-from sash.engine.lowered_results import NOT_ASKED, CountedColumn, Values, gives_states, loop_monoid, views_of
+from sash.engine.lowered_results import NOT_ASKED, CountedColumn, gives_states, loop_monoid, views_of
 from sash.engine.rank_labels import RankLabels
+from sash.engine.result_columns import ResultColumns, ResultFailed
 from sash.engine.size_groups import starts_by_size
 from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
@@ -29,7 +31,6 @@ from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.value_encoder import LARGE, ValueEncoder
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, States
-from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import (
     NO_COUNTS,
     NONE_WANTED,
@@ -85,17 +86,13 @@ class LiveAggregate:
         self.views = views_of(group, aggregate, gives_states(group))
         """The results of each aggregate of the group."""
         self.failed_number = group[0].number
-        """The number of the aggregate that is being computed: the error names it if a result fails."""
+        """The number of the aggregate that an error names."""
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""
         table.add((name, "totals"), np.int64, 0)
         self.dense = assigner.elements == "rows"
         """Whether every row so far has had a value: then positions are the counts of values."""
-        self.is_plain = self.values.plain_result is not None and len(self.views) == 1
-        """Whether results are a column of 64-bit numbers."""
-        is_final = assigner.bound_query.query.emit == "final"
-        self.counts_results = not (self.is_plain and is_final and spec.monoid.empty is None)
-        """Whether the numbers of values in windows are needed beside the results."""
+        self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
         self._rows: PlacedRows = self.kernel.no_rows
         """Rows of this step that are not lifted yet."""
         self.recoded: list[tuple[int, CodeMapping]] = []
@@ -227,15 +224,19 @@ class LiveAggregate:
         """
         self.failed_number = self.views[0].number
         made: dict[int, list[CountedColumn]] = {}
-        if self.kernel.elements == "running":
-            made[0] = self._running(found[0], rows)
-        else:
-            for number, members in enumerate(self.groups):
-                if self.windows[number].sizes and len(members) > 1:
-                    made |= self._sizes(number, members, found, rows)
-                else:
-                    for w in members:
-                        made[w] = self._slid(number, found[w], rows)
+        try:
+            if self.kernel.elements == "running":
+                made[0] = self._running(found[0], rows)
+            else:
+                for number, members in enumerate(self.groups):
+                    if self.windows[number].sizes and len(members) > 1:
+                        made |= self._sizes(number, members, found, rows)
+                    else:
+                        for w in members:
+                            made[w] = self._slid(number, found[w], rows)
+        except ResultFailed as failed:
+            self.failed_number, self.failed_in = failed.number, failed.window
+            raise
         if len(found) == 1:
             return [[one] for one in made[0]]
         return [[made[w][v] if w in made else NOT_ASKED for w in range(len(found))] for v in range(len(self.views))]
@@ -246,12 +247,8 @@ class LiveAggregate:
         assert found.his is not None
         asked, place = (found.after, found.his), self.assigner.place(rows)
         inputs, non_null, _, _ = self._rows
-        out, valid, low, high = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
-        made = self._columns(Values(out, valid, all_true(len(valid)), low, high), found.after - 1)
-        if found.rows is None:
-            return [CountedColumn(column, low, high) for column in made]
-        places = pa.array(found.rows)
-        return [CountedColumn(column.take(places), low[found.rows], high[found.rows]) for column in made]
+        results = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
+        return self._columns.running(results, found)
 
     def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
         self.failed_in = found
@@ -261,78 +258,33 @@ class LiveAggregate:
         los, wanted = found.los, NO_FLAGS if found.all_on else found.on
         if self.windows[number].sizes:
             los, wanted = found.los[None, :], NONE_WANTED if found.all_on else found.on[None, :]
-        (out, valid, low, high), missing = self._slide(number, (order, found.slots, los, found.his, wanted))
-        if not missing and self.is_plain:
-            column = self.values.plain_column(out[0])
-            return [CountedColumn(column, low, high) if len(low) else CountedColumn(column, found.los, found.his)]
-        on, back = found.on, _inverse(order)
-        if len(order):  # results are in the order of the table
-            on = on[back]
-        if not len(low):
-            low, high = found.los, found.his
-            if len(order):
-                low, high = low[back], high[back]
-        columns = self._columns(Values(out, valid, on, low, high), back)
-        return [CountedColumn(column, low, high) for column in columns]
+        results, missing = self._slide(number, (order, found.slots, los, found.his, wanted))
+        return self._columns.slid(results, missing, found, order)
 
     def _slide(self, number: int, asked: AskedRanges) -> tuple[LoopResults, int]:
         assert self.arena is not None
         versions, arrays = (self.table.version, self.arena.version, self.dense), self._arrays
         if arrays is None or arrays.versions != versions:
-            fields = [window.fields for window in self.windows]
-            arrays = self._arrays = _LoopArrays(versions, fields, self.states, self._counts)
+            by_window = [window.fields for window in self.windows]
+            arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self._counts)
         given, self._rows = self._rows, self.kernel.no_rows
-        of = self.windows[number], arrays.fields[number]
-        return self.kernel.slide(*of, arrays.states, arrays.counts, given, asked, self.counts_results)
+        window, fields = self.windows[number], arrays.fields[number]
+        return self.kernel.slide(window, fields, arrays.states, arrays.counts, given, asked, self._columns.counted)
 
     def _sizes(
         self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
     ) -> dict[int, list[CountedColumn]]:
         """The results of windows that differ only in size, from one structure over the longest."""
-        longest = self.failed_in = found[members[0]]
-        count, sizes = len(longest), len(members)
+        windows = [found[w] for w in members]
+        longest = self.failed_in = windows[0]
         assert longest.his is not None
-        alike = all(len(found[w]) == count for w in members)
-        at_rows = alike and rows.order is not None and all(found[w].slots is rows.slots for w in members)
+        alike = all(len(window) == len(longest) for window in windows)
+        at_rows = alike and rows.order is not None and all(window.slots is rows.slots for window in windows)
         order = rows.order if at_rows and rows.order is not None else NO_INTS
-        los, on, places = starts_by_size(longest, [found[w] for w in members], alike)
+        starts = los, on, _ = starts_by_size(longest, windows, alike)
         wanted = NONE_WANTED if on.strides[0] == 0 else on
-        (out, valid, low, high), missing = self._slide(number, (order, longest.slots, los, longest.his, wanted))
-        counted, back = len(low) > 0, _inverse(order)
-        lows: Any = low.reshape(sizes, count) if counted else los
-        highs: Any = high.reshape(sizes, count) if counted else np.broadcast_to(longest.his, los.shape)
-        if self.is_plain and missing == sizes * count - sum(len(found[w]) for w in members):
-            parts = out[0].reshape(sizes, count)
-            if not alike:
-                parts = [part.take(at) for part, at in zip(parts, places, strict=True)]
-                if self.counts_results:
-                    lows, highs = ([of[k][at] for k, at in enumerate(places)] for of in (lows, highs))
-            elif len(order):
-                parts = parts.take(back, axis=1)
-            plain = self.values.plain_column
-            return {w: [CountedColumn(plain(parts[k]), lows[k], highs[k])] for k, w in enumerate(members)}
-        made = {}
-        for k, w in enumerate(members):
-            self.failed_in = found[w]
-            here = slice(k * count, (k + 1) * count)
-            leaves = out[here] if isinstance(out, list) else tuple(leaf[here] for leaf in out)
-            values = Values(leaves, valid[here], on[k], lows[k], highs[k])
-            if not alike or len(order):
-                values = values.take(back if alike else places[k])
-            made[w] = [CountedColumn(column, values.low, values.high) for column in self._columns(values, back)]
-        return made
-
-    def _columns(self, values: Values, back: Ints) -> list[pa.Array]:
-        """The results of each view as a column; `back`: the place that an error names for each, if it differs."""
-        made = []
-        for view in self.views:
-            self.failed_number = view.number
-            try:
-                made.append(view.column(values, self.dictionaries))
-            except AggregateError as failed:
-                place = max(int(back[failed.place]), 0) if len(back) else failed.place
-                raise AggregateError(place, failed.error) from failed.error
-        return made
+        results = self._slide(number, (order, longest.slots, los, longest.his, wanted))
+        return dict(zip(members, self._columns.by_size(results, windows, starts, order), strict=True))
 
     # ---- dictionaries ----
 
@@ -398,10 +350,3 @@ class LiveAggregate:
     def nbytes(self) -> int:
         """The memory of the structures' queues and of the dictionaries."""
         return sum(window.nbytes for window in self.windows) + self.values.nbytes
-
-
-def _inverse(order: Ints) -> Ints:
-    """The inverse of a permutation."""
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return back
