@@ -85,7 +85,7 @@ class Structures:
     def __init__(self, spec: StructSpec | Interpreted, arena: int = 0, sizes: bool = False) -> None:
         self.spec, self.sizes = spec, sizes
         self.code: Any = None
-        """The compiled loop that slides them, after the first call."""
+        """The loop that slides them, after `compile`."""
         self.ints, self.floats = spec.widths if isinstance(spec, StructSpec) else (AFTER + 1, 0)
         self.storage: Any = {}
         self.allocate(arena)
@@ -94,6 +94,14 @@ class Structures:
     def compiled(self) -> bool:
         """Are they rows of arrays, rather than Python objects?"""
         return isinstance(self.spec, StructSpec)
+
+    def compile(self, arguments: tuple[Any, ...]) -> Any:
+        """Compile the loop that slides them for these arguments, if they are rows of arrays, and return it."""
+        code: Any = live_loops.slide_sizes if self.sizes else live_loops.slide_slots
+        if isinstance(self.spec, StructSpec):
+            code = machine_code(code, self.spec.compiled_as, arguments)
+        self.code = code
+        return code
 
     def grow(self, arena: int) -> None:
         """Reserve space for more elements."""
@@ -230,15 +238,11 @@ class LiveKernel(Columnar):
         """
         progress = np.zeros(2, np.int64)
         results = self._allocate_results(asked[2].size, counted and len(counts.before) > 0)
-        kernel = live_loops.slide_sizes if window.sizes else live_loops.slide_slots
         given = states if self.compiled else states[0]
         arguments = (window.spec, window.storage, *fields, given, counts, rows, asked, results, progress)
-        code: Any = window.code
+        code = window.code
         if code is None:
-            code = kernel
-            if self.compiled:
-                code = machine_code(kernel, window.spec.compiled_as, arguments)  # type: ignore[union-attr]
-            window.code = code
+            code = window.compile(arguments)
         try:
             missing = code(*arguments)
         except Exception as error:
