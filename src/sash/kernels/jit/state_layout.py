@@ -50,7 +50,7 @@ class Layout:
 
     def store(self, arrays: tuple[NDArray[Any], ...], i: int, value: Any) -> None:
         """Write a value at index i."""
-        for array, scalar in zip(arrays, _scalars(value), strict=True):
+        for array, scalar in zip(arrays, scalars(value), strict=True):
             array[i] = scalar
 
 
@@ -58,12 +58,17 @@ def _leaves(shape: Shape) -> tuple[Kind, ...]:
     return tuple(leaf for part in shape for leaf in _leaves(part)) if isinstance(shape, tuple) else (shape,)
 
 
-def _scalars(value: Any) -> tuple[Any, ...]:
-    return tuple(scalar for part in value for scalar in _scalars(part)) if isinstance(value, tuple) else (value,)
+def scalars(value: Any) -> list[Any]:
+    """The scalars of a state or result, in the order of their arrays.
+
+    >>> scalars((1, (2.5, True)))
+    [1, 2.5, True]
+    """
+    return [scalar for part in value for scalar in scalars(part)] if isinstance(value, tuple) else [value]
 
 
-def _build(shape: Shape, scalars: Any) -> Any:
-    return tuple(_build(part, scalars) for part in shape) if isinstance(shape, tuple) else next(scalars)
+def _build(shape: Shape, leaves: Any) -> Any:
+    return tuple(_build(part, leaves) for part in shape) if isinstance(shape, tuple) else next(leaves)
 
 
 def shape_of(value: Any) -> Shape:

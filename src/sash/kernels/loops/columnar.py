@@ -10,10 +10,13 @@ import numpy as np
 from sash.aggregators.base import Aggregator, require
 from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar
+from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar, scalars
 from sash.kernels.loops.array_types import Numbers, States
 from sash.kernels.loops.runner import Interpreted, specify, warn_once
 from sash.monoids.algebra import Kind, Monoid
+
+__all__ = ["AggregateError", "Columnar", "require_columns", "scalars"]
+# `scalars` is from `state_layout`; `aggregate_batch` and `value_encoder` of the engine import it from here.
 
 
 class AggregateError(Exception):
@@ -92,12 +95,3 @@ def require_columns(monoid: Monoid, kinds: tuple[Kind, ...] | None) -> None:
     """Raises NotColumnar if the inputs of an aggregate are columns of Python objects."""
     if kinds is None:
         raise NotColumnar(monoid.interpreted_only or "its input is a column of Python objects")
-
-
-def scalars(value: Any) -> list[Any]:
-    """The scalars of a state or result, in the order of their arrays.
-
-    >>> scalars((1, (2.5, True)))
-    [1, 2.5, True]
-    """
-    return [scalar for part in value for scalar in scalars(part)] if isinstance(value, tuple) else [value]

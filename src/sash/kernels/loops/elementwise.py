@@ -10,8 +10,7 @@ import numpy as np
 from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled, machine_code, type_of
 from sash.kernels.jit.numba_arrays import column
-from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts
-from sash.kernels.loops.columnar import scalars
+from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts, scalars
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.algebra import Kind, Monoid
 
