@@ -62,6 +62,10 @@ class RegisteredRanges(SuffixQuery):
         self.track(added[0])
         self.ranges += added
 
+    def register_tracked(self, ranges: Iterable[int]) -> None:
+        """Register the ranges of a window that has none, after a loop has passed them to `track`, longest first."""
+        self.ranges = checked_ranges(ranges)
+
     def query_ranges(self) -> tuple[Any, ...]:
         """The result for each range, in the order of `ranges`; a range longer than the window means all of it."""
         if not self.size():

@@ -164,7 +164,7 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     call = LoopCall(structure_loops.slide_many, int(longest_first[0]), plan, rows * len(longest_first))
     results = run(structure, monoid, columns, call)
     if isinstance(results.structure, RegisteredRanges):
-        results.structure.ranges = tuple(wanted.tolist())
+        results.structure.register_tracked(wanted.tolist())
     return results
 
 
