@@ -69,14 +69,12 @@ class EagerAggregate:
     def grow_rows(self, rows: int) -> None:
         """Reserve space for this many row numbers."""
         if rows > len(self.non_null):
-            self.states, self.non_null = _longer(self.kernel, self.states, self.non_null, rows)
+            self.states, self.non_null = self.kernel.enlarge(self.states, self.non_null, rows)
 
     def grow_slots(self, slots: int, arena: int) -> None:
         """Reserve space for slots and for rows in their blocks."""
-        trees, bases = self.trees, slots * self.anchors
-        trees.grow_slots(slots, arena)
-        if bases > len(trees.base_non_null):
-            trees.bases, trees.base_non_null = _longer(self.kernel, trees.bases, trees.base_non_null, bases)
+        self.trees.grow_slots(slots, arena)
+        self.trees.grow_bases(self.kernel, slots * self.anchors)
 
     # ---- rows in ----
 
@@ -178,14 +176,6 @@ class EagerAggregate:
         """The memory of states, trees and dictionaries."""
         own = sum(leaf.nbytes for leaf in self.states) + self.non_null.nbytes
         return own + self.trees.nbytes + self.values.nbytes
-
-
-def _longer(kernel: EagerKernel, states: States, flags: Flags, length: int) -> tuple[States, Flags]:
-    made, more = kernel.nothing(length), np.zeros(length, np.bool_)
-    for new, old in zip(made, states, strict=True):
-        new[: len(old)] = old
-    more[: len(flags)] = flags
-    return made, more
 
 
 def subset(states: States, places: Ints) -> States:

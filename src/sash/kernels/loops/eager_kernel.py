@@ -12,7 +12,7 @@ from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, State
 from sash.kernels.loops.columnar import AggregateError, Columnar
 from sash.kernels.loops.eager_trees import BUILT, LabelTree, turn_trees
 from sash.kernels.loops.eager_windows import HEAD, RANGE
-from sash.kernels.loops.live_kernel import Structures
+from sash.kernels.loops.live_kernel import Structures, enlarged
 from sash.monoids.algebra import Kind, Monoid
 
 
@@ -100,14 +100,17 @@ class EagerKernel(Columnar):
 
     def compile_loops(self) -> None:
         self.spec = self.specs[LabelTree]
-        trees, states = EagerTrees(self), self.nothing(0)
-        trees.bases = states
-        heads, rows = np.zeros((0, HEAD), np.int64), (NO_INTS, states, NO_FLAGS)
-        self.turn(trees, heads, rows, TreeWork(), (NO_RANGES, False, False), RangeResults.room(self, 0))
+        heads, rows = np.zeros((0, HEAD), np.int64), (NO_INTS, self.nothing(0), NO_FLAGS)
+        self.turn(EagerTrees(self), heads, rows, TreeWork(), (NO_RANGES, False, False), RangeResults.room(self, 0))
 
     def no_rows(self) -> LiftedRows:
         """No rows to lift."""
         return self.layouts.inputs.allocate(0) if self.compiled else [], NO_FLAGS, NO_INTS
+
+    def enlarge(self, states: States, non_null: Flags, length: int) -> tuple[States, Flags]:
+        """New arrays of this length for states and which of them are not null, with the old values at their start."""
+        made = tuple(enlarged(new, old) for new, old in zip(self.nothing(length), states, strict=True))
+        return made, enlarged(np.zeros(length, np.bool_), non_null)
 
     def turn(
         self,
@@ -171,6 +174,11 @@ class EagerTrees(Structures):
             more[0][: len(ints)], more[1][: len(floats)] = ints, floats
             self.fields = more
         self.grow(arena)
+
+    def grow_bases(self, kernel: EagerKernel, bases: int) -> None:
+        """Reserve space for bases."""
+        if bases > len(self.base_non_null):
+            self.bases, self.base_non_null = kernel.enlarge(self.bases, self.base_non_null, bases)
 
     def missing(self, slots: Ints) -> Ints:
         """The slots whose trees must be built."""
