@@ -69,6 +69,16 @@ def test_an_exception_of_ones_own_is_told_with_its_name() -> None:
         operator.process(batch(("a", 1, 1)))
 
 
+def test_a_row_that_cannot_be_lifted_names_the_owner_of_a_shared_state() -> None:
+    """`n` is read from the counts of `mine`: results of an earlier call do not change which of them is named."""
+    monoid = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b)
+    operator = sash.Query(sash.Time(4, every=2), by="k", on="t", mine=monoid("x"), n=sash.count("x")).operator(SCHEMA)
+    assert len(operator.backend.engine.aggregates[0]) == 1
+    operator.process(batch(*(("a", t, 1) for t in range(4))))
+    with pytest.raises(ValueError, match="the aggregate 'mine' failed with ValueError: unlucky"):
+        to_the_end(operator, batch(("a", 4, 13)))
+
+
 def test_a_failing_policy_names_row_and_key() -> None:
     def evict(total: Any, _prefix: Any) -> bool:
         if total == 13:
