@@ -32,9 +32,9 @@ from sash.engine.input_encoding import (
     to_arrow,
     word_pairs,
 )
+from sash.kernels.jit.state_layout import scalars
 from sash.kernels.loops.aggregate_kernel import AggregateKernel, Share
 from sash.kernels.loops.array_types import Flags, States
-from sash.kernels.loops.columnar import scalars
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.custom import Custom
 from sash.plan.bound_query import AggregateSpec

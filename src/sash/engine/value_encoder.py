@@ -23,8 +23,8 @@ from sash.engine.chunk_log import CodeMapping, PlaceLog
 from sash.engine.input_encoding import CODED, Form, non_null, numbers, present, rows_as_objects, word_pairs
 from sash.engine.rank_labels import RankLabels
 from sash.engine.step_data import BatchColumns
+from sash.kernels.jit.state_layout import scalars
 from sash.kernels.loops.array_types import Flags, Ints, States
-from sash.kernels.loops.columnar import scalars
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.category_order import Categories
 from sash.plan.types import value_type

@@ -10,13 +10,10 @@ import numpy as np
 from sash.aggregators.base import Aggregator, require
 from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar, scalars
+from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar
 from sash.kernels.loops.array_types import Numbers, States
 from sash.kernels.loops.runner import Interpreted, specify, warn_once
 from sash.monoids.algebra import Kind, Monoid
-
-__all__ = ["AggregateError", "Columnar", "require_columns", "scalars"]
-# `scalars` is from `state_layout`; `aggregate_batch` and `value_encoder` of the engine import it from here.
 
 
 class AggregateError(Exception):

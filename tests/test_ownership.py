@@ -1,0 +1,107 @@
+"""State has one owner: an attribute is assigned by the class that has it, and others call its methods."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sash
+
+ROOT = Path(sash.__file__).parent
+
+OF_OTHER_PACKAGES = {
+    "cli/main.py: warnings.showwarning",
+    "cli/sql_statement.py: logger.disabled",
+    "expressions/parser.py: logger.disabled",
+    "frames/accessors.py: spec.loader.exec_module",
+    "frames/pandas_adapter.py: extended.columns",
+    "kernels/column/per_key.py: kernel.error_model",
+    "kernels/jit/cache.py: dispatcher._cache",
+    "kernels/jit/compile_lock.py: _held.now",
+    "kernels/jit/inner_code.py: self.state.library",
+    "kernels/jit/numba_arrays.py: columns.length",
+    "kernels/jit/numba_arrays.py: columns.mask",
+    "kernels/jit/numba_methods.py: cell.cell_contents",
+    "kernels/jit/quick_compiler.py: self.state.typingctx",
+    "kernels/jit/word_operations.py: builder.store(…).align",
+    "kernels/jit/word_operations.py: value.align",
+    "monoids/algebra.py: function.noinline",
+    "monoids/bloom.py: words.flags.writeable",
+    "spark/stream/checked_writer.py: frame._sash_spec",
+    "spark/stream/checked_writer.py: writer._sash_options",
+    "spark/stream/checked_writer.py: writer._sash_session",
+    "spark/stream/checked_writer.py: writer._sash_spec",
+    "stores/rocksdb_store.py: self._write.sync",
+}
+"""Objects of Python, NumPy, pandas, Numba, pyspark and rocksdict, which have no method for it."""
+
+
+class Classes:
+    """The attributes that each class of sash has, with those of its bases."""
+
+    def __init__(self, trees: list[ast.Module]) -> None:
+        nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        self.bases = {node.name: [ast.unparse(base).partition("[")[0] for base in node.bases] for node in nodes}
+        self.own: dict[str, set[str]] = {}
+        for node in nodes:
+            self.own.setdefault(node.name, set()).update(declared(node))
+
+    def attributes(self, name: str) -> set[str]:
+        return self.own.get(name, set()).union(*(self.attributes(base) for base in self.bases.get(name, ())))
+
+
+def declared(node: ast.ClassDef) -> Iterator[str]:
+    """The attributes that a class declares, or assigns to `self`."""
+    for one in node.body:
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            yield one.target.id
+        elif isinstance(one, ast.Assign):
+            yield from (target.id for target in one.targets if isinstance(target, ast.Name))
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and is_self(one.value):
+            yield one.attr
+
+
+def is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def assigned_from_outside(tree: ast.AST, classes: Classes, owner: str = "") -> Iterator[str]:
+    """The attributes that are assigned outside of their class. A class may complete other objects of its own kind."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_self(node.value):
+            is_own = isinstance(node.value, ast.Name) and node.attr in classes.attributes(owner)
+            if not is_own and not node.attr.startswith("__"):
+                receiver = ast.unparse(node.value)
+                yield f"{receiver.partition('(')[0]}{'(…)' if '(' in receiver else ''}.{node.attr}"
+        yield from assigned_from_outside(node, classes, node.name if isinstance(node, ast.ClassDef) else owner)
+
+
+def test_attributes_are_assigned_by_their_class_alone() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+    classes = Classes(list(trees.values()))
+    found = {
+        f"{path.relative_to(ROOT)}: {target}"
+        for path, tree in trees.items()
+        for target in assigned_from_outside(tree, classes)
+    }
+    assert found == OF_OTHER_PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("self.x = 1", []),
+        ("twin = Owner()\n    twin.x, y = 1, 2", []),
+        ("other.y = 1", ["other.y"]),
+        ("self.part.x += 1", ["self.part.x"]),
+        ("twin = Owner(); twin.z: int = 1", ["twin.z"]),
+    ],
+)
+def test_the_check_finds_assignments_from_outside(body: str, found: list[str]) -> None:
+    source = f"class Owner:\n  x: int\n  def method(self, other):\n    {body}\n"
+    tree = ast.parse(source)
+    assert list(assigned_from_outside(tree, Classes([tree]))) == found
