@@ -120,6 +120,7 @@ WITHOUT_SESSION = {
         "test_fake_random.py",
         "test_hot_keys.py",
         "test_live_state.py",
+        "test_local_directory.py",
         "test_monitor_warnings.py",
     ),
     *("test_shard_memory.py", "test_shard_task.py", "test_watermark_codec.py"),

@@ -1,4 +1,4 @@
-"""What the tests of the structures in order of time share: trees drawn as nested lists, and trees that count."""
+"""What the tests of structures in order of time share: windows, trees drawn as nested lists, and trees that count."""
 
 from collections import Counter
 from typing import Any
@@ -11,6 +11,19 @@ STRUCTURES = (FiBA, AugmentedBTree)
 
 Shape = list[Any]
 """A leaf: a list of times. An inner node: children (lists) and times in turn."""
+
+
+def window_of(structure: Any, monoid: Any, pairs: Any, min_arity: int = 2) -> Any:
+    """A window of pairs of a time and a value."""
+    window = structure(monoid, min_arity)
+    for time, value in pairs:
+        window.insert(time, value)
+    return window
+
+
+def letters(structure: Any, count: int = 26) -> Any:
+    """A window of letters: a at time 0, b at 1."""
+    return window_of(structure, JOIN, [(i, chr(97 + i)) for i in range(count)])
 
 
 def build(structure: Any, shape: Shape, min_arity: int = 2, monoid: Any = JOIN, value: Any = None) -> Any:

@@ -14,7 +14,6 @@ from sash.stores import MemoryStore
 
 STRUCTURES: list[type[BulkEvict]] = [AMTA, LogMTA]
 JOIN = sash.monoid(identity="", combine=lambda a, b: a + b, exact=True, name="join")
-COUNT = sash.monoid(identity=0, lift=lambda _x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
 
 
 @contextmanager

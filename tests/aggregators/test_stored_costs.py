@@ -16,7 +16,8 @@ from sash.aggregators.stored_pages import SIZE
 from sash.monoids import Sum
 from sash.stores import MemoryStore
 from sash.stores.page_writer import BACKLOG
-from tests.aggregators.stored_cases import COUNT, STRUCTURES, CountingStore, small_pages
+from tests.aggregators.bulk_cases import COUNT
+from tests.aggregators.stored_cases import STRUCTURES, CountingStore, small_pages
 
 both = pytest.mark.parametrize("structure", STRUCTURES)
 

@@ -3,7 +3,7 @@
 a page ──▶ one number of it changed, checksum repaired ──▶ PageError that names the page; the operator is as it was
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,89 +12,14 @@ import pytest
 import sash
 from sash import Count, Lifetime, Policy, Session, Time
 from sash.engine import durable_state
-from sash.engine.column_sharing import restored, stored_fields
-from sash.engine.operator import Operator
-from sash.engine.state_codec import RANGES
-from sash.engine.state_header import directories
 from sash.kernels.loops.window_loops import NEVER
 from sash.stores import MemoryStore, PageError
-from sash.stores.page import pack
-from sash.stores.page import unpack as unpack_page
-from tests.fuzz.frames import State, opened
+from tests.engine.crafted_pages import SCHEMA, crafted, query, rows, stored
+from tests.fuzz.frames import opened
 from tests.shared.queries import KeepLast
 from tests.shared.small_state import small_buckets
 
 pytestmark = pytest.mark.compiled
-
-SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
-KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]
-
-
-def rows(start: int, count: int) -> pa.RecordBatch:
-    place = range(start, start + count)
-    columns = [
-        [KEYS[i % len(KEYS)] for i in place],
-        list(place),
-        [i * 7 % 5 for i in place],
-        [f"w{i % 3}" for i in place],
-    ]
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA
-    )
-
-
-def query(window: Any, **arguments: Any) -> sash.Query:
-    aggregates = {"total": sash.sum("x"), "top": sash.max("s"), "all": sash.collect("x")}
-    return sash.Query(window, **{"by": "k", "on": "t", "lateness": 4, **arguments}, **aggregates)
-
-
-def stored(asked: sash.Query, calls: int = 3) -> MemoryStore:
-    """The pages of a query that has seen some rows."""
-    store = MemoryStore()
-    operator = asked.operator(SCHEMA, store=store)
-    for i in range(calls):
-        operator.process(rows(20 * i, 20))
-    return store
-
-
-def schemas(asked: sash.Query, kind: str) -> list[pa.Schema]:
-    """The schemas of the batches of a kind of page."""
-    backend: Any = asked.operator(SCHEMA, store=MemoryStore()).backend
-    if kind == "header":
-        return directories(backend.durable.number_type)
-    if kind in ("bucket", "eager"):
-        return list(backend.durable.codec.schemas)
-    return [backend.durable.buffered.schema] if kind == "buffer" else [RANGES, backend.durable.codec.elements[0]]
-
-
-def layouts(meta: dict[str, Any], kind: str) -> list[Any]:
-    """The layouts of the batches of a page; None for a batch that has all columns."""
-    return meta["columns"] if kind == "bucket" else [None, meta["columns"]]
-
-
-def crafted(asked: sash.Query, page: bytes, batch: int, column: str, change: Callable[[list[Any]], list[Any]]) -> bytes:
-    """A page with other values in a column, and a checksum that fits."""
-    parts = opened(page)
-    kinds = schemas(asked, parts.kind)
-    if parts.kind in ("bucket", "segment"):
-
-        def stored(meta: Mapping[str, Any]) -> list[pa.Schema]:
-            ways = layouts(dict(meta), parts.kind)
-            return [kind if how is None else stored_fields(kind, how) for kind, how in zip(kinds, ways, strict=True)]
-
-        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, stored, "it")
-        ways = layouts(meta, parts.kind)
-        every = zip(batches, kinds, ways, strict=True)
-        batches = [one if how is None else restored(one, kind, how) for one, kind, how in every]
-        whole = [[-1] * one.num_columns for one in batches]
-        meta["columns"] = whole if parts.kind == "bucket" else whole[1]
-    else:
-        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, kinds, "it")
-    given = batches[batch]
-    at = given.schema.get_field_index(column)
-    new = pa.array(change(given.column(at).to_pylist()), given.schema.field(at).type)
-    batches[batch] = given.set_column(at, given.schema.field(at), new)
-    return pack(parts.kind, parts.fingerprint, meta, batches)
 
 
 def put(value: Any, at: int = 0) -> Callable[[list[Any]], list[Any]]:
@@ -349,52 +274,6 @@ def test_pages_of_eager_operators(case: str) -> None:
     store.pages["e0"] = crafted(asked, store.pages["e0"], batch, column, change)
     with pytest.raises(PageError, match=f"page 'e0' is damaged: .*{said}"):
         asked.operator(SCHEMA, store=store)
-
-
-# ---- snapshots ----
-
-
-@pytest.mark.usefixtures("interpreted_trees")
-@pytest.mark.parametrize("mode", ["", "nonsense", "sorted"])
-def test_modes_of_snapshots(mode: str) -> None:
-    asked = query(Time(9), emit="eager")
-    operator = asked.operator(SCHEMA)
-    operator.process(rows(0, 8))
-    state = State.of_snapshot(operator.snapshot())
-    state.mode = mode
-    with pytest.raises(PageError, match="the snapshot is damaged: its mode is"):
-        Operator.restore(asked, state.snapshot())
-
-
-def test_late_rows_of_a_snapshot_are_checked() -> None:
-    asked = query(Time(9))
-    operator = asked.operator(SCHEMA)
-    operator.process(rows(50, 8))
-    operator.process(rows(0, 8))
-    state = State.of_snapshot(operator.snapshot())
-    assert Operator.restore(asked, state.snapshot()).late_rows().num_rows == 8
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_batch(rows(0, 8))
-    for late in (sink.getvalue().to_pybytes(), b"", b"nonsense", state.pages["late"][:-100]):
-        state.pages["late"] = late
-        with pytest.raises(PageError, match="page 'late' is damaged"):
-            Operator.restore(asked, state.snapshot())
-
-
-def test_a_snapshot_of_types_that_no_query_takes() -> None:
-    asked = query(Time(9))
-    operator = asked.operator(SCHEMA)
-    operator.process(rows(0, 8))
-    state = State.of_snapshot(operator.snapshot())
-    state.schema = (
-        pa.schema([("k", pa.month_day_nano_interval()), ("t", pa.list_(pa.int64()))]).serialize().to_pybytes()
-    )
-    with pytest.raises(PageError, match="the snapshot was written by another query"):
-        Operator.restore(asked, state.snapshot())
-    state.schema = b"nonsense"
-    with pytest.raises(PageError, match="the snapshot is damaged"):
-        Operator.restore(asked, state.snapshot())
 
 
 # ---- all or nothing ----

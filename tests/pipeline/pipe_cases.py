@@ -1,4 +1,4 @@
-"""Rows, queries and files that the tests of pipelines share."""
+"""Rows, queries, files and a sink that the tests of pipelines share."""
 
 from __future__ import annotations
 
@@ -59,3 +59,23 @@ def ordered(table: Any) -> list[dict[str, Any]]:
 def expected(query: sash.Query, table: pa.Table) -> list[dict[str, Any]]:
     """What a batch gives."""
     return ordered(query.run(table))
+
+
+TABLE = rows(200)
+
+
+class Collected:
+    """A function sink that remembers its calls, and can be told to fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[pa.RecordBatch, str]] = []
+        self.fails_at: int | None = None
+
+    def __call__(self, batch: pa.RecordBatch, name: str) -> None:
+        if self.fails_at == len(self.calls):
+            raise ConnectionError("no receiver")
+        self.calls.append((batch, name))
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches([batch for batch, _ in self.calls])

@@ -11,11 +11,10 @@ import pytest
 import sash
 from sash.pipeline import FunctionSink, ParquetSink, files, read
 from sash.stores import MemoryStore, PageError
-from tests.pipeline.pipe_cases import QUERY, SLIDES, expected, ordered, rows, write_files
+from tests.pipeline.pipe_cases import QUERY, SLIDES, TABLE, expected, ordered, write_files
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels")
 
-TABLE = rows(200)
 APART = sash.Query("5s", by="k", on="t", lateness="0s", n=sash.count())
 BOTH = sash.Queries(at_rows=QUERY, at_slides=SLIDES)
 PARTS = [TABLE.slice(start, 40).combine_chunks().to_batches()[0] for start in range(0, 200, 40)]

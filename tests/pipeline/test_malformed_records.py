@@ -1,0 +1,126 @@
+"""Records of files that cannot be decoded: which they are, where, and why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sash.pipeline import files
+from sash.pipeline.json_rows import decode_json
+from tests.pipeline.file_cases import read, table
+from tests.pipeline.pipe_cases import SCHEMA
+
+CSV = 'k,t,x\na,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:01Z\n\n"c,d\ne",2024-05-01T09:00:02Z,3\n'
+CSV += (
+    "f,yesterday,4\ng,,5\nh,2024-05-01T09:00:05Z,six\ni,2024-05-01T09:00:06Z,7,8\nj,2024-05-01T09:00:07Z, 9 \n,,\nk,2\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_malformed_rows_of_csv(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sash.pipeline.csv_files.BLOCK", 64)
+    (tmp_path / "1.csv").write_text(CSV)
+    source = files(tmp_path, schema=SCHEMA)
+    chunks = read(source, size=size)
+    assert table(chunks)["k"].to_pylist() == ["a", "c,d\ne", "g", "j", ""]
+    assert table(chunks)["x"].to_pylist() == [1, 3, 5, 9, None]
+    bad = [record for chunk in chunks for record in chunk.malformed]
+    assert [record.where for record in bad] == [f"1.csv, record {number}" for number in (2, 4, 6, 7, 10)]
+    assert [record.given.split(b",")[0] for record in bad] == [b"b", b"f", b"h", b"i", b"k"]
+    assert bad[0].reason == "it has 2 values, not 3"
+    assert "column 't'" in bad[1].reason
+    assert "column 'x'" in bad[2].reason
+    for number, chunk in enumerate(chunks):  # nothing is read or reported twice
+        rest = read(source, chunk.position, size)
+        names = [name for found in rest for name in found.batch["k"].to_pylist()]
+        assert names == [name for found in chunks[number + 1 :] for name in found.batch["k"].to_pylist()]
+        again = [record for found in rest for record in found.malformed]
+        assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
+
+
+def test_a_malformed_row_of_csv_is_reported_as_it_was(tmp_path: Path) -> None:
+    """With the columns that the schema leaves out, and its delimiter, so that it can be corrected and read again."""
+    lines = ["k;note;x", 'a;"b; ""c""";six', "d;e,f;7"]
+    (tmp_path / "1.csv").write_text("\n".join(lines))
+    source = files(tmp_path, schema=pa.schema([("x", pa.int64()), ("k", pa.string())]), format="csv", delimiter=";")
+    (chunk,) = read(source)
+    assert chunk.batch.to_pydict() == {"x": [7], "k": ["d"]}
+    assert [record.given for record in chunk.malformed] == [lines[1].encode()]
+
+
+@pytest.mark.parametrize("first", ["", "0\n"])
+def test_long_runs_of_malformed_rows_come_in_pieces(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with another number of values in each record must not be in memory as a whole."""
+    monkeypatch.setattr("sash.pipeline.csv_files.BLOCK", 64)
+    (tmp_path / "1.csv").write_text(f"x\n{first}" + "1,2\n" * 500 + "3\n" + "4,5\n" * 25)
+    source = files(tmp_path, schema=pa.schema([("x", pa.int64())]))
+    chunks = read(source, size=10)
+    assert table(chunks)["x"].to_pylist() == ([0, 3] if first else [3])
+    assert max(len(chunk.malformed) for chunk in chunks) < 10 + 64 // 4
+    bad = [record for chunk in chunks for record in chunk.malformed]
+    start = 2 if first else 1
+    numbers = [*range(start, start + 500), *range(start + 501, start + 526)]
+    assert [record.where for record in bad] == [f"1.csv, record {number}" for number in numbers]
+    for number in (0, 7, len(chunks) - 2):
+        rest = read(source, chunks[number].position, size=10)
+        again = [record for found in rest for record in found.malformed]
+        assert again == [record for found in chunks[number + 1 :] for record in found.malformed]
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2024-05-01T09:00:00Z,1\nb,2024-05-01T09:00:00Z,1\n")
+    (chunk,) = read(files(tmp_path, schema=SCHEMA))
+    assert chunk.batch["k"].to_pylist() == ["b"]
+    assert chunk.malformed[0].given.startswith(b"\xff")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_too_few_values_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(b"k,t,x\n\xff,2\n")
+    with pytest.raises(ValueError, match=r"1\.csv cannot be read .* Expected 3 columns, got 2.* not UTF-8 either"):
+        read(files(tmp_path, schema=SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"null", "JSON null, not an object"),
+        (b"[1]", "JSON array, not an object"),
+        (b'{"k": "a"} {"k": "b"}', "not JSON"),
+        (b'{"k": "\xff"}', "not JSON"),
+        (b'{"n": "1"}', "'n'"),
+        (b'{"n": 1.5}', "'n'"),
+        (b'{"n": true}', "'n'"),
+        (b'{"n": 99999999999999999999}', "'n'"),
+        (b'{"x": "1"}', "'x'"),
+        (b'{"x": 1' + b"0" * 400 + b"}", "'x'"),
+        (b'{"k": 3}', "'k'"),
+        (b'{"t": "soon"}', "'t'"),
+        (b'{"t": 5}', "'t'"),
+        (b'{"t": true}', "'t'"),
+        (b'{"t": "2024-05-01T09:00:00.000001Z"}', "'t'"),
+        (b'{"b": 1}', "'b'"),
+        (b'{"d": "one"}', "'d'"),
+        (b'{"l": [1, "x"]}', "'l'"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_json_that_is_no_row(record: bytes, reason: str) -> None:
+    fields = [("k", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("t", pa.timestamp("ms", "UTC"))]
+    schema = pa.schema([*fields, ("b", pa.bool_()), ("d", pa.decimal128(6, 2)), ("l", pa.list_(pa.int64()))])
+    good = b'{"k": "a", "n": 1, "x": 2, "t": "2024-05-01T11:00:00.5+02:00", "b": true, "d": 1.25, "l": [1], "q": {}}'
+    batch, bad = decode_json([good, record, good], schema)
+    at = datetime(2024, 5, 1, 9, 0, 0, 500_000, UTC)
+    row = {"k": "a", "n": 1, "x": 2.0, "t": at, "b": True, "d": Decimal("1.25"), "l": [1]}
+    assert batch.to_pylist() == [row, row]
+    ((number, why),) = bad
+    assert number == 1
+    assert reason in why
