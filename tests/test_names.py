@@ -1,4 +1,7 @@
-"""One word, one concept: no two modules and no two public classes share a name, and replaced words stay away."""
+"""One word, one concept: no two modules and no two public classes share a name, and replaced words stay away.
+
+Python files have at most 400 lines.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from pathlib import Path
 import sash
 
 ROOT = Path(sash.__file__).parent
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FOLDERS = ("benchmarks", "examples", "src", "tests", "tools")
+MOST_LINES = 400
 
 SHARED_CLASSES = {
     # `sash.Count` is a window, `sash.monoids.Count` an aggregate, `Delta` likewise: classes are named after functions.
@@ -86,3 +93,13 @@ def test_no_identifier_is_a_replaced_word() -> None:
         words = words - OF_PANDAS if package == "monoids" else words
         found += [f"{path.relative_to(ROOT)}: {name}" for name in identifiers(path) if name.strip("_").lower() in words]
     assert sorted(found) == []
+
+
+def test_no_file_has_more_than_400_lines() -> None:
+    found = {}
+    for path in (path for folder in FOLDERS for path in (REPOSITORY / folder).rglob("*.py")):
+        with path.open("rb") as file:
+            count = sum(1 for _ in file)
+        if count > MOST_LINES:
+            found[str(path.relative_to(REPOSITORY))] = count
+    assert found == {}, "split these at a seam, by subject"
