@@ -181,7 +181,11 @@ def cached_code(kernel: Any, signature: tuple[Any, ...]) -> Callable[..., Any] |
         found = _loaded(shipped, _key(_kernel_name(kernel), signature, shipped.target), context)
     if found is None and (entries := directory()) is not None:
         found = KernelCache(entries, _kernel_name(kernel)).load(signature, context)
-    return None if found is None else found.entry_point
+    if found is None:
+        return None
+    found.library._shared_module = None  # for linking, and no other code links a kernel
+    code: Callable[..., Any] = found.entry_point
+    return code
 
 
 @contextlib.contextmanager

@@ -104,7 +104,9 @@ def _compiled_once(kernel: python.FunctionType, signature: tuple[types.Type, ...
 def _compiled_now(kernel: python.FunctionType, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
     dispatcher = _dispatcher(kernel)
     code: Callable[..., Any] = dispatcher.compile(signature)
-    bind_environments(dispatcher.overloads[signature])
+    made = dispatcher.overloads[signature]
+    bind_environments(made)
+    made.library._shared_module = None  # for linking, and no other code links a kernel
     compiled_kernels.append(f"{kernel.__module__}.{kernel.__qualname__}")
     return code
 

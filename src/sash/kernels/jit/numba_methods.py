@@ -25,9 +25,8 @@ from numba.extending import lower_builtin
 
 from sash.kernels.jit import fused
 from sash.kernels.jit.code_fingerprint import captured, read_by
-from sash.kernels.jit.inner_code import InnerCompiler
+from sash.kernels.jit.inner_code import EntryCompiler, InnerCompiler
 from sash.kernels.jit.numba_builtins import BUILTINS
-from sash.kernels.jit.quick_compiler import QuickCompiler
 from sash.monoids import double_double
 
 
@@ -189,7 +188,7 @@ class _CompiledForms:
         Inner functions are optimised only as parts of an entry (`inner_code`).
         """
         entry = self.entry and not self.open
-        return {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": QuickCompiler} if entry else _INNER
+        return {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": EntryCompiler} if entry else _INNER
 
     def dispatcher(self, theirs: Dispatcher) -> Dispatcher:
         """A user's dispatcher, rebuilt with its options and the current values of its globals."""

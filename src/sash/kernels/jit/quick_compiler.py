@@ -41,6 +41,11 @@ class QuickCompiler(compiler.CompilerBase):  # type: ignore[misc]
         if type(typingctx) is Context:
             self.state.typingctx = MemoContext(typingctx, self.state.flags)
 
+    def _compile_core(self) -> Any:
+        result = super()._compile_core()
+        result.fndesc.typemap = result.fndesc.calltypes = None  # only this compilation reads them
+        return result._replace(type_annotation=None)
+
     def define_pipelines(self) -> list[PassManager]:
         full = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         if not str(self.state.func_id.modname).startswith("sash."):
