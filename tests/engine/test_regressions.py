@@ -8,6 +8,8 @@ import pytest
 
 import sash
 from sash.engine import Operator, step_data
+from sash.engine.output import Output
+from sash.kernels.loops import key_loops, live_kernel
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
 
@@ -284,3 +286,34 @@ def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
         assert operator.metrics.rows_in == free.metrics.rows_in
     assert operator.process(given[-1]).equals(free.process(given[-1]))
     assert operator.finish().equals(free.finish())
+
+
+@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
+def test_a_first_call_that_fails_is_undone_without_new_kernels(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If memory has run out, LLVM aborts the process when a kernel is loaded."""
+    query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
+    batch, loaded = rows([1, 2, 3], ["a", "b", "a"]), list[str]()
+    expected = query.operator(batch.schema).process(batch)
+    for module, name in ((key_loops, "_code"), (live_kernel, "_loops")):
+        monkeypatch.setattr(module, name, {})  # as in a new process
+    operator = query.operator(batch.schema)
+    load = live_kernel.machine_code
+
+    def recorded(kernel: Any, *arguments: Any) -> Any:
+        loaded.append(kernel.__name__)
+        return load(kernel, *arguments)
+
+    with monkeypatch.context() as patch:
+
+        def no_memory(*_: Any) -> None:
+            patch.setattr(key_loops, "machine_code", recorded)
+            patch.setattr(live_kernel, "machine_code", recorded)
+            raise MemoryError
+
+        for name in ("final", "typed"):
+            patch.setattr(Output, name, no_memory)
+        with pytest.raises(MemoryError):
+            operator.process(batch)
+        assert operator.metrics.keys == 0
+    assert loaded == []
+    assert operator.process(batch).sort_by("t").equals(expected.sort_by("t"))

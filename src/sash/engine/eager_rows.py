@@ -24,7 +24,7 @@ from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.live_kernel import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
 
 BLOCK = 8
@@ -109,6 +109,10 @@ class OrderedRows:
     def run(self, kernel: Any, *arguments: Any) -> Any:
         """Run a loop over the ordered rows."""
         return call_loop(kernel, self.kind, arguments)
+
+    def prepare(self, kernel: Any, *arguments: Any) -> None:
+        """Load or compile a loop over the ordered rows."""
+        prepare_loop(kernel, self.kind, arguments)
 
     # ---- row numbers ----
 

@@ -58,6 +58,8 @@ class EagerState:
         self.begins = np.zeros((0, self.rules.anchors), self.numbers)
         """When that session or lifetime started."""
         self.journal: EagerJournal | None = None
+        self._can_undo = False
+        """Is the loop loaded that undoes a change of rows?"""
 
     # ---- capacity ----
 
@@ -159,6 +161,9 @@ class EagerState:
                 a = int(self.rows.heads[slot, OFFSET] + self.rows.heads[slot, START])
                 mine = slice(a, a + int(self.rows.heads[slot, COUNT]))
                 self.journal.copies.append((slot, self.rows.time[mine].copy(), self.rows.rids[mine].copy()))
+        elif not self._can_undo:
+            self.rows.prepare(eager_order.undo_change, *self._undo_arguments(change))
+            self._can_undo = True
         self.journal.enter(change)
 
     def _undo(self, journal: EagerJournal) -> None:
@@ -172,10 +177,13 @@ class EagerState:
                 rows.time[a : a + len(time)], rows.rids[a : a + len(time)] = time, rids
                 rows.run(eager_order.count_breaks, rows.heads, rows.lists, self.rules.gaps, slot, 0)
         elif change.done[0] == DONE:
-            removed = change.removed
-            fresh = (change.new.slots, change.reached())
-            gone = (removed.slots, removed.index, removed.time, removed.rids)
-            rows.run(eager_order.undo_change, fresh, gone, rows.heads, rows.lists, self.rules.gaps, change.done)
+            rows.run(eager_order.undo_change, *self._undo_arguments(change))
+
+    def _undo_arguments(self, change: RowChanges) -> tuple[Any, ...]:
+        rows, removed = self.rows, change.removed
+        fresh = (change.new.slots, change.reached())
+        gone = (removed.slots, removed.index, removed.time, removed.rids)
+        return fresh, gone, rows.heads, rows.lists, self.rules.gaps, change.done
 
     def save(self, slots: Ints) -> None:
         """Save the scalars of slots in the journal, after `reserve`; slots saved before keep their first version."""

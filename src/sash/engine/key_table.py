@@ -122,6 +122,10 @@ class KeyTable:
         if not rows:
             return FoundKeys(NO_INTS, NO_INTS, NO_INTS)
         words, nulls = self._words(columns, rows, insert)
+        if insert:  # to remove the new keys if the call fails
+            key_loops.prepare(
+                key_loops.release_keys, NO_INTS, self._width, self._table, self._records, self._free, self._counts
+            )
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
         self._counts[TOUCHED:] = 0

@@ -40,6 +40,12 @@ def run(kernel: Any, *arguments: Any) -> int:
     return found
 
 
+def prepare(kernel: Any, *arguments: Any) -> None:
+    """Load or compile a hash kernel before it is needed (`live_kernel.prepare_loop` has the reason)."""
+    if kernel not in _code and not is_switched_off():
+        _code[kernel] = machine_code(kernel, None, arguments)
+
+
 _code: dict[Any, Any] = {}
 
 

@@ -69,8 +69,18 @@ def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
         return interpreted(kernel)(*arguments)
     code = _loops.get((kernel, meaning))
     if code is None:
-        code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
+        code = prepare_loop(kernel, meaning, arguments)
     return code(*arguments)
+
+
+def prepare_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
+    """Load or compile a loop for arguments of these types.
+
+    A call that changes state prepares the loops that undo it: if they were loaded when memory has run out, LLVM would
+    abort the process ("Unable to allocate section memory!").
+    """
+    code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
+    return code
 
 
 _loops: dict[tuple[Any, Any], Any] = {}
