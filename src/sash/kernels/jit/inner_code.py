@@ -56,6 +56,9 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         Numba makes new passes for each, even for declarations, which have no code: llvmlite leaks 16 kB each time. The
         builder is not shared: LLVM registers callbacks in it that are invalid after the run.
         """
+        if not hasattr(self._codegen, "_pass_builder"):  # Numba 0.61 has other passes, which are freed
+            super()._optimize_functions(ll_module)
+            return
         ll_module.data_layout = self._codegen._data_layout
         for function in ll_module.functions:
             if not function.is_declaration:
