@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_EN
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all test-part test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
+.PHONY: help demo test test-all test-part test-bounds test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -43,12 +43,14 @@ test-versions: venv ## a small test with each version of Spark that is supported
 # In parts, each with new processes: one that has compiled all combinations takes 10 GB.
 PARTS := 1/4 2/4 3/4 4/4
 test-all: venv $(if $(filter 1/%,$(PARTS)),lint test-cluster) ## the same, with every compiled combination and more random examples, in four parts: PARTS=2/4 for one
-	@failed=; for part in $(PARTS); do \
-		$(SELF) --no-print-directory test-part PART=$$part || failed="$$failed $$part"; done; \
-	[ -z "$$failed" ] || { printf '\nFAILED: parts%s\n' "$$failed" >&2; exit 1; }
+	@failed=; for part in $(PARTS); do for tests in test-part test-bounds; do \
+		$(SELF) --no-print-directory $$tests PART=$$part || failed="$$failed $$tests $$part"; done; done; \
+	[ -z "$$failed" ] || { printf '\nFAILED:%s\n' "$$failed" >&2; exit 1; }
 
 test-part:
 	$(call check,pytest (all): part $(PART),SASH_HYPOTHESIS=thorough $(PYTEST) --part=$(PART) -m 'not cluster')
+
+test-bounds:
 	$(call check,pytest (bounds checks): part $(PART),SASH_HYPOTHESIS=checked NUMBA_BOUNDSCHECK=1 $(PYTEST) --part=$(PART) -m 'not spark and not all_compiled and not cluster' $(KERNEL_TESTS))
 
 test-ui: venv ## the tests of the live page alone, in chromium

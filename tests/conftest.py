@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from _pytest.doctest import DoctestItem
@@ -128,6 +129,10 @@ WITHOUT_SESSION = {
 """Files under tests/spark without a test that needs Spark: any worker takes them."""
 
 
+SHARES = 8
+"""The shares of a file that workers take in `make test-all`; the cache on disk has the kernels that they share."""
+
+
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """Workers take a file at a time, whose tests compile the same kernels; one takes all tests that need Spark.
 
@@ -137,7 +142,10 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         path, _, name = nodeid.partition("::")
         is_spark = path.startswith("tests/") and "spark" in f"{path} {name.partition('[')[0]}"
-        return "spark" if is_spark and Path(path).name not in WITHOUT_SESSION else path
+        if is_spark and Path(path).name not in WITHOUT_SESSION:
+            return "spark"
+        # with every combination one file takes a quarter of an hour, in which the other workers would be idle
+        return path if PROFILE == "quick" else f"{path} {crc32(nodeid.encode()) % SHARES}"
 
 
 @pytest.hookimpl(optionalhook=True)  # tests/test_mutations.py runs pytest without xdist
