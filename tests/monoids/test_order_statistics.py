@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sash.aggregators import CountedTree, FrequencyTree, InOrder, SubtractOnEvict
 from sash.monoids import CountDistinct, Max, Median, Mode, Monoid, PercentRank, Quantile, Rank
 from sash.monoids.algebra import agree
+from sash.monoids.multiset import single
 from sash.monoids.order_statistics import INTERPOLATIONS, interpolated, quantile_place
 from sash.testing import check_laws
 from tests.monoids.order_oracle import EVERY, OF_ANYTHING, RANKS, defined
@@ -65,6 +66,15 @@ def test_values_with_an_order(monoid: Monoid, kind: str) -> None:
         assert slid(tree(monoid), values, width) == wanted
 
     same()
+
+
+@pytest.mark.parametrize("time", [datetime.datetime(2024, 1, 1), datetime.time(3)])
+def test_times_that_differ_in_fold_alone_are_one_value(time: Any) -> None:
+    both = [time, time.replace(fold=1)]
+    assert both[0] == both[1]
+    for monoid in (CountDistinct(), Mode()):
+        assert slid(SubtractOnEvict(monoid), both, 2) == slid(tree(monoid), both, 2) == expected(monoid, both, 2)
+    assert single(both[0]) == single(both[1])  # equal multisets are equal trees
 
 
 @pytest.mark.parametrize("monoid", EVERY, ids=repr)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Any
 from zlib import crc32
 
@@ -51,7 +51,7 @@ def _priority(key: Any) -> int:
         return (mixed ^ (mixed >> 32)) & 0xFFFFFFFF
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], numbers.Number):
         return _priority(key[1])
-    return crc32(key) if isinstance(key, bytes) else crc32(repr(key).encode())
+    return crc32(key) if isinstance(key, bytes) else crc32(repr(_time_key(key)).encode())
 
 
 def _node(key: Any, count: int, priority: int, left: Multiset, right: Multiset) -> Multiset:
@@ -198,6 +198,13 @@ def ordered_value(key: Any) -> Any:
     return math.nan if key is None else key
 
 
+def _time_key(x: Any) -> Any:
+    """A datetime or time of day with the text of all that equal it: equal ones may differ in zone or `fold`."""
+    if isinstance(x, datetime) and x.tzinfo is not None:
+        return x.astimezone(UTC)
+    return x.replace(fold=0) if isinstance(x, datetime | time) and x.fold else x
+
+
 def hashable_key(x: Any) -> Any:
     """The key of any hashable value: equal values have equal keys, and all keys have an order among each other.
 
@@ -216,8 +223,7 @@ def hashable_key(x: Any) -> Any:
         return (4, tuple(map(hashable_key, x)))
     if isinstance(x, frozenset):
         return (5, tuple(sorted(map(hashable_key, x))))
-    if isinstance(x, datetime) and x.tzinfo is not None:
-        x = x.astimezone(UTC)  # equal times of two zones have different texts
+    x = _time_key(x)
     try:
         return (6, hash(x), type(x).__qualname__, repr(x))
     except TypeError as error:
