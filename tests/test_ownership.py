@@ -28,7 +28,12 @@ OF_OTHER_PACKAGES = {
     "kernels/jit/inner_code.py: self.state.library",
     "kernels/jit/numba_arrays.py: columns.length",
     "kernels/jit/numba_arrays.py: columns.mask",
+    "kernels/jit/numba_arrays.py: setattr(columns)",
+    "kernels/jit/numba_intrinsics.py: setattr(helper)",
+    "kernels/jit/numba_intrinsics.py: setattr(state)",
+    "kernels/jit/numba_intrinsics.py: setattr(structure)",
     "kernels/jit/numba_methods.py: cell.cell_contents",
+    "kernels/jit/numba_struct.py: setattr(context.make_data_helper(…))",
     "kernels/jit/quick_compiler.py: result.fndesc.calltypes",
     "kernels/jit/quick_compiler.py: result.fndesc.typemap",
     "kernels/jit/quick_compiler.py: self.state.typingctx",
@@ -36,13 +41,19 @@ OF_OTHER_PACKAGES = {
     "kernels/jit/word_operations.py: value.align",
     "monoids/algebra.py: function.noinline",
     "monoids/bloom.py: words.flags.writeable",
+    "spark/stream/checked_writer.py: frame.__class__",
     "spark/stream/checked_writer.py: frame._sash_spec",
+    "spark/stream/checked_writer.py: writer.__class__",
     "spark/stream/checked_writer.py: writer._sash_options",
     "spark/stream/checked_writer.py: writer._sash_session",
     "spark/stream/checked_writer.py: writer._sash_spec",
     "stores/rocksdb_store.py: self._write.sync",
 }
 """Objects of Python, NumPy, pandas, Numba, pyspark and rocksdict, which have no method for it."""
+
+
+OF_FUNCTIONS = {"__doc__", "__kwdefaults__", "__module__", "__name__", "__qualname__"}
+"""Attributes of functions that kernels and decorators set."""
 
 
 class Classes:
@@ -75,14 +86,20 @@ def is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
+def without_arguments(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return f"{text.partition('(')[0]}(…)" if "(" in text else text
+
+
 def assigned_from_outside(tree: ast.AST, classes: Classes, owner: str = "") -> Iterator[str]:
     """The attributes that are assigned outside of their class. A class may complete other objects of its own kind."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_self(node.value):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not is_self(node.value):
             is_own = isinstance(node.value, ast.Name) and node.attr in classes.attributes(owner)
-            if not is_own and not node.attr.startswith("__"):
-                receiver = ast.unparse(node.value)
-                yield f"{receiver.partition('(')[0]}{'(…)' if '(' in receiver else ''}.{node.attr}"
+            if not is_own and node.attr not in OF_FUNCTIONS:
+                yield f"{without_arguments(node.value)}.{node.attr}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and not owner:
+            yield f"setattr({without_arguments(node.args[0])})"
         yield from assigned_from_outside(node, classes, node.name if isinstance(node, ast.ClassDef) else owner)
 
 
@@ -103,6 +120,8 @@ def test_attributes_are_assigned_by_their_class_alone() -> None:
         ("self.x = 1", []),
         ("twin = Owner()\n    twin.x, y = 1, 2", []),
         ("other.y = 1", ["other.y"]),
+        ("del other.y", ["other.y"]),
+        ("other.__dict__ = {}", ["other.__dict__"]),
         ("self.part.x += 1", ["self.part.x"]),
         ("twin = Owner(); twin.z: int = 1", ["twin.z"]),
     ],

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import sash
+from sash.aggregators import page_cache, stored_levels
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.stores import FlushError, MemoryStore
 from tests.aggregators.stored_cases import JOIN, STRUCTURES, FailingStore, contents, small_pages
+from tests.engine.interrupts import interrupted
 
 both = pytest.mark.parametrize("structure", STRUCTURES)
 
@@ -151,6 +155,25 @@ def test_an_interrupt_changes_nothing(structure: type[BulkEvict]) -> None:
             window.insert("!")
         window.check_invariants()
         assert contents(window) == (3, ["a", "b", "c"], "abc")
+
+
+@both
+@pytest.mark.parametrize("module", [page_cache, stored_levels])
+def test_an_interrupt_at_any_line_changes_nothing(structure: type[BulkEvict], module: ModuleType) -> None:
+    """With pages of two nodes, every other insert begins a page, and some begin a level."""
+    texts = "abcdefghijklmnopq"
+    with small_pages(bits=1):
+        for lines in itertools.count():
+            window, stopped = structure(JOIN, store=MemoryStore()), False
+            for i, text in enumerate(texts):
+                stopped |= interrupted(lambda: window.insert(text), module, lines)  # noqa: B023
+                if len(window) == i:
+                    window.insert(text)
+            window.check_invariants()
+            assert contents(window) == (len(texts), list(texts), texts)
+            window.close()  # here: its finalizer is in the module, too
+            if not stopped:
+                return
 
 
 @both

@@ -73,7 +73,7 @@ def test_a_row_that_cannot_be_lifted_names_the_owner_of_a_shared_state() -> None
     """`n` is read from the counts of `mine`: results of an earlier call do not change which of them is named."""
     monoid = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b)
     operator = sash.Query(sash.Time(4, every=2), by="k", on="t", mine=monoid("x"), n=sash.count("x")).operator(SCHEMA)
-    assert len(operator.backend.engine.aggregates[0]) == 1
+    assert len(operator.backend.engine.groups[0].aggregates) == 1
     operator.process(batch(*(("a", t, 1) for t in range(4))))
     with pytest.raises(ValueError, match="the aggregate 'mine' failed with ValueError: unlucky"):
         to_the_end(operator, batch(("a", 4, 13)))

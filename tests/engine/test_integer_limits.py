@@ -178,7 +178,7 @@ def cases(chance: np.random.Generator) -> Iterator[Case]:
 def entries(modules: Sequence[Any]) -> set[str]:
     """The kernels of modules that no other function of them calls."""
     functions = [f for module in modules for f in vars(module).values() if isinstance(f, FunctionType)]
-    called = {name for f in functions for name in f.__code__.co_names} | {"run"}
+    called = {name for f in functions for name in f.__code__.co_names} | {"prepare", "run"}
     return {
         f"{f.__module__}.{f.__name__}"
         for f in functions

@@ -8,7 +8,12 @@ import pytest
 
 import sash
 from sash.engine import Operator, step_data
+from sash.engine.arena import Arena
+from sash.engine.eager_rows import OrderedRows
+from sash.engine.eager_state import EagerState
+from sash.engine.key_table import KeyTable
 from sash.engine.output import Output
+from sash.engine.slot_table import SlotTable
 from sash.kernels.loops import key_loops, live_kernel
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
@@ -288,11 +293,23 @@ def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
     assert operator.finish().equals(free.finish())
 
 
+FAILING = {
+    "keys": ((KeyTable, "_resize"),),
+    "journal": ((SlotTable, "save"), (EagerState, "save")),
+    "space": ((Arena, "_grow"), (OrderedRows, "reserve")),
+    "results": ((Output, "final"), (Output, "typed")),
+}
+"""Where memory runs out, in the order of a call: in the live engine, and in the eager one."""
+
+
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-def test_a_first_call_that_fails_is_undone_without_new_kernels(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", FAILING)
+def test_a_first_call_that_fails_is_undone_without_new_kernels(
+    emit: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If memory has run out, LLVM aborts the process when a kernel is loaded."""
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
-    batch, loaded = rows([1, 2, 3], ["a", "b", "a"]), list[str]()
+    batch, loaded = rows(list(range(100)), [f"key {i}" for i in range(100)]), list[str]()
     expected = query.operator(batch.schema).process(batch)
     for module, name in ((key_loops, "_code"), (live_kernel, "_loops")):
         monkeypatch.setattr(module, name, {})  # as in a new process
@@ -310,8 +327,8 @@ def test_a_first_call_that_fails_is_undone_without_new_kernels(emit: Any, monkey
             patch.setattr(live_kernel, "machine_code", recorded)
             raise MemoryError
 
-        for name in ("final", "typed"):
-            patch.setattr(Output, name, no_memory)
+        for owner, name in FAILING[place]:
+            patch.setattr(owner, name, no_memory)
         with pytest.raises(MemoryError):
             operator.process(batch)
         assert operator.metrics.keys == 0

@@ -19,7 +19,7 @@ from sash.kernels import slide
 from sash.kernels.jit.compile import compiled_kernels
 
 made, passes = [], JITCPUCodegen._function_pass_manager
-JITCPUCodegen._function_pass_manager = lambda codegen: made.append(1) or passes(codegen)
+JITCPUCodegen._function_pass_manager = lambda codegen, *of: made.append(1) or passes(codegen, *of)
 
 def run(power):
     total = sash.monoid(identity=0.0, lift=lambda x: x * power, combine=lambda a, b: a + b, lower=lambda a: a + 1)
@@ -30,7 +30,8 @@ def run(power):
     alive = [sum(isinstance(one, kind) for one in objects) for kind in (ModuleRef, ir.Expr)]
     return [len(compiled_kernels), *alive, len(made)]
 
-print(json.dumps([run(power) for power in (2.0, 3.0, 5.0)]))
+shares_passes = hasattr(JITCPUCodegen, "_pass_builder")  # not in Numba 0.61
+print(json.dumps([run(power)[: 4 if shares_passes else 3] for power in (2.0, 3.0, 5.0)]))
 """
 
 
@@ -47,7 +48,7 @@ def counted(caches: Path) -> list[list[int]]:
 def test_a_compiled_kernel_keeps_one_module_and_no_typed_code(tmp_path: Path) -> None:
     first, second, third = counted(tmp_path)
     assert second[0] - first[0] == third[0] - second[0] == 1
-    assert [b - a for a, b in zip(second, third, strict=True)] == [1, 1, 0, 0]
+    assert [b - a for a, b in zip(second, third, strict=True)] == [1, 1, 0, 0][: len(third)]
 
     loaded = counted(tmp_path)
     assert [one[0] for one in loaded] == [0, 0, 0]

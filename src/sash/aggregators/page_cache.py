@@ -61,10 +61,13 @@ class PageCache:
 
     def begin_page(self, level: int, page: int) -> None:
         """Begin the next page of a level: the one before is complete."""
-        while level >= len(self.tails):
-            self.tails.append(NO_PAGE)
-            self.chunks.append({})
-            self._others.append(NO_PAGE)
+        while level >= len(self.tails):  # `tails` last: an interrupt leaves no level without its other entries
+            if level >= len(self._others):
+                self._others.append(NO_PAGE)
+            elif level >= len(self.chunks):
+                self.chunks.append({})
+            else:
+                self.tails.append(NO_PAGE)
         before = self.tails[level]
         if before != NO_PAGE:
             self.complete.append((level, before))
@@ -72,10 +75,14 @@ class PageCache:
         self.tails[level] = page
 
     def undo_page(self, level: int, before: int) -> None:
-        """Undo the last `begin_page` of a level; `before` was its tail."""
-        del self.chunks[level][self.tails[level]]
-        self.tails[level] = before
-        if before != NO_PAGE:
+        """Undo the last `begin_page` of a level, also one that was interrupted or not begun; `before` was its tail.
+
+        May be interrupted, and called again.
+        """
+        if self.tail(level) != before:
+            self.chunks[level].pop(self.tails[level], None)
+            self.tails[level] = before
+        if self.complete[-1:] == [(level, before)]:
             self.complete.pop()
 
     def submitted(self, commit: int, written: Iterable[PageKey]) -> None:

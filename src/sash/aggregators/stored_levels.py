@@ -180,9 +180,9 @@ class StoredLevels(Levels):
             self._commit()
 
     def undo(self) -> None:
-        """Undo all writes since the operation began."""
+        """Undo all writes since the operation began. May be interrupted, and called again."""
         while self._undo:
-            entry = self._undo.pop()
+            entry = self._undo[-1]
             if entry[0] is None:
                 _, level, before = entry
                 self._cache.undo_page(level, before)
@@ -192,9 +192,10 @@ class StoredLevels(Levels):
             else:
                 firsts, key, node = entry
                 if node is UNWRITTEN:
-                    del firsts[key]
+                    firsts.pop(key, None)
                 else:
                     firsts[key] = node
+            self._undo.pop()
         self._next_F = self.F
 
     def flush(self) -> None:

@@ -9,7 +9,7 @@ aggs  4  4  4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from sash.aggregators.two_stacks import TwoStacks
 from sash.cli.job_file import nearest
 from sash.cli.main import WrongUsage
 from sash.cli.tree_trace import MIN_ARITY, TimedValue, TreeNode, timed_values, tree_lines, tree_nodes
+from sash.engine.op_counter import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
 
@@ -61,10 +62,9 @@ def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int
 
     Raises WrongUsage for an unknown name, and for an aggregate that the structure does not accept.
     """
-    window = _made(structure, aggregate)
-    calls = _count(window)
+    window, counter = _made(structure, aggregate)
     if isinstance(window, BTreeNodes):
-        yield from _tree_steps(window, calls, values, size)
+        yield from _tree_steps(window, counter, values, size)
         return
     if any(isinstance(value, TimedValue) for value in values):
         raise WrongUsage(f"{type(window).__name__} takes values in order: write them without times, such as 3,1,4")
@@ -72,31 +72,27 @@ def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int
     for value in values:
         if len(inside) == size:
             gone = inside.pop(0)
-            calls[0] = 0
             window.evict()
-            yield _step(window, f"evict {gone}", inside, calls)
+            yield _step(window, f"evict {gone}", inside, counter)
         inside.append(value)
-        calls[0] = 0
         window.insert(value)
-        yield _step(window, f"insert {value}", inside, calls)
+        yield _step(window, f"insert {value}", inside, counter)
 
 
-def _tree_steps(window: Any, calls: list[int], values: Sequence[Any], size: int) -> Iterator[TraceStep]:
+def _tree_steps(window: Any, counter: OpCounter, values: Sequence[Any], size: int) -> Iterator[TraceStep]:
     """Insert values at their times, in the given order; evict the oldest when there are more than `size`."""
 
     def step(operation: str) -> TraceStep:
-        combines, calls[0] = calls[0], 0
-        result = window.query()
+        combines, result, query_combines = counter.taken(), window.query(), counter.taken()
         inside = [f"{time}:{_text(window, state)}" for time, state in window.elements()]
         nodes = tree_nodes(window, lambda state: _text(window, state))
-        return TraceStep(operation, inside, 0, {}, {}, {}, combines, calls[0], result, nodes)
+        return TraceStep(operation, inside, 0, {}, {}, {}, combines, query_combines, result, nodes)
 
     for time, value in timed_values(values):
-        calls[0] = 0
         window.insert(time, value)
         yield step(f"insert {time}:{value}")
         if window.size() > size:
-            oldest, calls[0] = window.oldest, 0
+            oldest = window.oldest
             window.evict()
             yield step(f"evict {oldest}")
 
@@ -123,7 +119,8 @@ def _pairs(words: Sequence[str]) -> list[Any]:
     return [TimedValue(*pair) for pair in zip(times, values, strict=True)]
 
 
-def _made(structure: str, aggregate: str) -> Any:
+def _made(structure: str, aggregate: str) -> tuple[Any, OpCounter]:
+    """A structure, and the monoid in it that counts calls of ⊕."""
     if structure not in CATALOGUE:
         known = {name.lower(): name for name in CATALOGUE}
         if structure.lower() not in known:
@@ -137,7 +134,10 @@ def _made(structure: str, aggregate: str) -> Any:
     why = ""
     for name in (aggregate,) if aggregate else AGGREGATES:
         try:
-            return made(_monoid(name))
+            monoid = _monoid(name)
+            made(monoid)  # its error names the monoid, not its counter
+            counter = OpCounter(monoid)
+            return made(counter), counter
         except TypeError as error:
             why = why or str(error)
     raise WrongUsage(why)
@@ -149,27 +149,8 @@ def _monoid(name: str) -> Monoid:
     return bound.monoid
 
 
-def _count(window: Any) -> list[int]:
-    """Make a structure count its calls of ⊕, in a list of one number."""
-    calls = [0]
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*operands: Any) -> Any:
-            calls[0] += 1
-            return function(*operands)
-
-        return call
-
-    for name in ("combine", "inverse", "picks_right"):
-        if getattr(window, name) is not None:
-            setattr(window, name, counted(getattr(window, name)))
-    return calls
-
-
-def _step(window: Any, operation: str, inside: list[Any], calls: list[int]) -> TraceStep:
-    combines, calls[0] = calls[0], 0
-    result = window.query()
-    query_combines = calls[0]
+def _step(window: Any, operation: str, inside: list[Any], counter: OpCounter) -> TraceStep:
+    combines, result, query_combines = counter.taken(), window.query(), counter.taken()
     kinds = fields(type(window))
     pointers = {name: int(getattr(window, name)) for name in POINTERS if kinds.get(name) == "int"}
     states = {name: str(getattr(window, name)) for name in COUNTS if kinds.get(name) == "int"}

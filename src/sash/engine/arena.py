@@ -22,8 +22,8 @@ from sash.engine.arrow_arrays import consecutive
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.slot_table import WORDS, SlotTable
 from sash.kernels.jit.numba_struct import BLOCK
-from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.live_kernel import call_loop, prepare_loop
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
 from sash.kernels.loops.slot_loops import fill_rings, free_blocks, move_blocks, pack_rings, take_blocks
 
@@ -89,6 +89,10 @@ class Arena:
         """Free the blocks of these slots."""
         self.unused += call_loop(free_blocks, "", (slots, self.heads, BLOCK, self.free, self.links))
         self.reset(slots)
+
+    def prepare_release(self) -> None:
+        """Load the loop that frees blocks, before a call that may have to be undone."""
+        prepare_loop(free_blocks, "", (NO_INTS, self.heads, BLOCK, self.free, self.links))
 
     def reset(self, slots: Ints) -> None:
         """Reset the structures of these slots."""

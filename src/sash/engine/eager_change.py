@@ -123,11 +123,11 @@ class EagerJournal:
             bases = [_joined(*pair) for pair in zip(self.bases, bases, strict=True)]
         self.slots, self.bases, self.saved = slots, bases, saved
 
-    def free_later(self, *rids: Ints) -> None:
+    def free_rows_later(self, *rids: Ints) -> None:
         """Free these row numbers when the call is committed."""
         self.dropped += rids
 
-    def expire(self, slots: Ints) -> None:
+    def free_slots_later(self, slots: Ints) -> None:
         """Free these slots when the call is committed."""
         self.gone = slots
 

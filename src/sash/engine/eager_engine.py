@@ -155,7 +155,7 @@ class EagerEngine:
             work.change_rows(rows_in, entered, left)
         columns = self.results.after(affected, state.update_trees(works, affected.ranges))
         assert state.journal is not None
-        state.journal.free_later(removed.rids, unused)
+        state.journal.free_rows_later(removed.rids, unused)
         return self.output.typed(columns)
 
     def _require_rising(self, change: RowChanges) -> None:
@@ -180,7 +180,7 @@ class EagerEngine:
         journal = state.journal
         assert journal is not None
         if closing:
-            journal.expire(np.flatnonzero(state.alive))
+            journal.free_slots_later(np.flatnonzero(state.alive))
             return
         state.ensure_timers(touched)
         slots = state.timers.due(now)
@@ -196,7 +196,7 @@ class EagerEngine:
         cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
         if len(cut):
             state.shorten(slots[cut], needed[cut])
-        journal.expire(slots[gone])
+        journal.free_slots_later(slots[gone])
 
     # ---- all or nothing ----
 

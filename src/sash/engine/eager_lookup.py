@@ -104,7 +104,7 @@ class EagerLookup:
                 until = max(until, int(time.searchsorted(self.watermark)))
         lo, hi = self._bounds(rule, size, slot, at, until)
         begin = 0
-        forget, gap, _, _ = rule.columns
+        forget, gap, _ = rule.columns
         if hi > 0 and gap >= 0 and (kind == "running" or forget >= 0):
             column = gap if kind == "running" else forget
             breaks = rows.breaks[a : a + hi, column]

@@ -67,7 +67,7 @@ class EagerPages(StoredState):
         """How many rows were scanned to merge pages."""
         self._moved: list[tuple[Ints, Ints]] = []
         self._before: tuple[tuple[EagerPage, ...], int, dict[int, int]] | None = None
-        engine.state.rows.follow(self)
+        engine.state.rows.add_followers(self)
 
     def grow_rows(self, length: int) -> None:
         """Reserve space for this many row numbers."""
@@ -80,7 +80,7 @@ class EagerPages(StoredState):
 
     def detach(self) -> None:
         """Stop following the rows of the engine."""
-        self.engine.state.rows.unfollow(self)
+        self.engine.state.rows.remove_follower(self)
 
     # ---- opening ----
 

@@ -85,12 +85,12 @@ class OrderedRows:
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
         self.followers: list[RowFollower] = []
 
-    def follow(self, *followers: RowFollower) -> None:
-        """Tell these whenever there is space for more rows or slots."""
+    def add_followers(self, *followers: RowFollower) -> None:
+        """Let the arrays of these grow with those of the rows."""
         self.followers += followers
 
-    def unfollow(self, follower: RowFollower) -> None:
-        """Stop telling a follower."""
+    def remove_follower(self, follower: RowFollower) -> None:
+        """Let the arrays of a follower grow no more."""
         self.followers.remove(follower)
 
     # ---- loops ----

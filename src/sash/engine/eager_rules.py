@@ -16,27 +16,26 @@ KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "li
 
 
 class RuleColumns(NamedTuple):
-    """Where a window finds its numbers; -1 where it has none."""
+    """The columns that a window reads, by index; -1 for none."""
 
     forget: int
     """The column of gaps of `forget`."""
     gap: int
     """The column of gaps that bounds the window."""
-    anchor: int
-    """Its number among Session and Lifetime windows."""
     calendar: int
     """The column of starts of a window of a calendar length, among the integers of rows."""
 
 
 class WindowRule:
-    """One window: its kind, its bounds as numbers, and which columns have its numbers.
+    """One window: its kind, its bounds as numbers, and which columns it reads.
 
-    `peers`: whether it includes the peers of its last row, or its end.
+    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among Session and Lifetime
+    windows, -1 for others.
     """
 
-    def __init__(self, bound_query: BoundQuery, place: int, columns: RuleColumns) -> None:
+    def __init__(self, bound_query: BoundQuery, place: int, columns: RuleColumns, anchor: int) -> None:
         window = self.window = bound_query.windows[place]
-        self.place, self.columns, self.anchor = place, columns, columns.anchor
+        self.place, self.columns, self.anchor = place, columns, anchor
         self.numbers = time_type(bound_query)
         self.kind = KINDS[window.kind]
         in_time = window.slide == "time"
@@ -55,8 +54,8 @@ class WindowRule:
         of_floats = self.window.axis is not None and self.window.axis.kind != "int"
         is_int = self.kind == DELTA and not of_floats
         size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
-        forget, gap, anchor, calendar = self.columns
-        gaps = [gap, forget, anchor, int(self.window.full)]
+        forget, gap, calendar = self.columns
+        gaps = [gap, forget, self.anchor, int(self.window.full)]
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
@@ -116,7 +115,7 @@ class WindowRules:
             is_calendar = window.calendar_size is not None and window.slide != "time"
             if is_calendar:
                 calendar = self.delta_ints + len(self.calendars)
-            rule = WindowRule(bound_query, place, RuleColumns(self.forget_column, column, anchor, calendar))
+            rule = WindowRule(bound_query, place, RuleColumns(self.forget_column, column, calendar), anchor)
             self.rules.append(rule)
             if is_calendar:
                 self.calendars.append(rule)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,9 @@ from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Slides:
-    """Slides of one window: slots, names, bounds, ranges of rows; `at`: the place of the first range among all."""
+    """Slides of one window: slots, names, bounds, ranges of rows."""
 
     slots: Ints
     names: Ints
@@ -41,7 +42,6 @@ class Slides:
     ranges: Ints
     revisions: Ints
     """The last emitted revision; -1 for none."""
-    at: int = 0
 
     @property
     def some(self) -> Flags:
@@ -49,7 +49,7 @@ class Slides:
         return self.ranges[:, SOME] > 0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class KnownSlides:
     """Slides of one window that a call may change, as they were before it."""
 
@@ -60,14 +60,26 @@ class KnownSlides:
     """For slides by rows: the ordinal of the first slide of each slot."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class AffectedSlides:
     """Slides that may change, by window: before and after the call; and the ranges of all of them."""
 
     old: list[KnownSlides]
     new: list[Slides]
+    offsets: list[int]
+    """Where the ranges of each begin among all: those of `old`, then those of `new`."""
     ranges: LabelRanges
     moved: MovedRows
+
+
+class EmittedSlides(NamedTuple):
+    """Slides of one window that are emitted; `places`: those of their ranges among all."""
+
+    slots: Ints
+    names: Ints
+    starts: NDArray[Any]
+    ends: NDArray[Any]
+    places: Ints
 
 
 class SlideResults:
@@ -106,15 +118,14 @@ class SlideResults:
             else:
                 after.append(self._rows_after(place, before.firsts))
         slides = [*(before.slides for before in known), *after]
-        edges = np.cumsum([0, *(len(one.slots) for one in slides)])
-        slides = [replace(one, at=at) for one, at in zip(slides, edges[:-1].tolist(), strict=True)]
-        known = [replace(before, slides=one) for before, one in zip(known, slides[: len(known)], strict=True)]
+        lengths = [len(one.slots) for one in slides]
+        offsets = list(accumulate(lengths, initial=0))
         windows = None
         if not self.state.asks_all:
-            windows = np.repeat(np.tile(np.arange(len(known)), 2), np.diff(edges))
-        ranges = LabelRanges(np.concatenate([one.ranges for one in slides]), int(edges[len(known)]), windows)
+            windows = np.repeat(np.tile(np.arange(len(known)), 2), lengths)
+        ranges = LabelRanges(np.concatenate([one.ranges for one in slides]), offsets[len(known)], windows)
         moved = MovedRows(change.entered, change.left, rows.labels)
-        return AffectedSlides(known, slides[len(known) :], ranges, moved)
+        return AffectedSlides(known, after, offsets, ranges, moved)
 
     def after(self, affected: AffectedSlides, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
@@ -128,9 +139,9 @@ class SlideResults:
     def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Any]:
         """The slot of the slide that a range belongs to, and the end of the slide."""
         slides = [before.slides for before in affected.old] + affected.new
-        found = next(one for one in reversed(slides) if one.at <= place and len(one.slots))
-        at = place - found.at
-        return found.slots[at : at + 1], found.ends[at]
+        which = int(np.searchsorted(affected.offsets, place, "right")) - 1  # the last that begins there is not empty
+        at = place - affected.offsets[which]
+        return slides[which].slots[at : at + 1], slides[which].ends[at]
 
     # ---- slides in time ----
 
@@ -183,14 +194,16 @@ class SlideResults:
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         records.set(new.slots[at], new.names[at], revisions)
-        emitted = replace(new, starts=np.where(emptied, old.starts, new.starts))
-        return self._columns(place, (emitted, at), revisions, emptied[at], answered)
+        starts, places = np.where(emptied, old.starts, new.starts)[at], at + affected.offsets[len(affected.old) + place]
+        emitted = EmittedSlides(new.slots[at], new.names[at], starts, new.ends[at], places)
+        return self._columns(place, emitted, revisions, emptied[at], answered)
 
     def _differ(self, place: int, affected: AffectedSlides, answered: Answered, at: Ints, was: Ints) -> Flags:
         """Which slides of a window have changed, given their places after and before."""
         old, new = affected.old[place].slides, affected.new[place]
         found: Flags = (old.starts[was] != new.starts[at]) | (old.ends[was] != new.ends[at])
-        pairs = np.stack([new.at + at, old.at + was, np.arange(len(at))], 1)
+        before, after = affected.offsets[place], affected.offsets[len(affected.old) + place]
+        pairs = np.stack([after + at, before + was, np.arange(len(at))], 1)
         if self.projector.is_plain:
             for number in range(len(answered.answers)):
                 answered.compare(number, pairs, found)
@@ -265,13 +278,16 @@ class SlideResults:
         changed[pairs] = self._differ(place, affected, answered, some[pairs], was[pairs])
         revisions = self._revise(place, known, numbers[some], changed, counts)[changed]
         at = some[changed]
-        emitted = replace(new, names=names)
-        columns = self._columns(place, (emitted, at), revisions, np.zeros(len(at), np.bool_), answered)
+        places = at + affected.offsets[len(affected.old) + place]
+        emitted = EmittedSlides(slots[at], names[at], new.starts[at], new.ends[at], places)
+        columns = self._columns(place, emitted, revisions, np.zeros(len(at), np.bool_), answered)
         fewer = np.flatnonzero(before > counts)
         if not len(fewer):
             return columns
         lost = consecutive((offset + counts)[fewer], (before - counts)[fewer])
-        more = self._columns(place, (old, lost), old.revisions[lost] + 1, np.ones(len(lost), np.bool_), answered)
+        places = lost + affected.offsets[place]
+        emptied = EmittedSlides(old.slots[lost], old.names[lost], old.starts[lost], old.ends[lost], places)
+        more = self._columns(place, emptied, old.revisions[lost] + 1, np.ones(len(lost), np.bool_), answered)
         return [pa.concat_arrays(pair) for pair in zip(columns, more, strict=True)]
 
     def _numbers(self, firsts: Ints, stops: Ints) -> tuple[Ints, Ints]:
@@ -303,23 +319,18 @@ class SlideResults:
     # ---- the output ----
 
     def _columns(
-        self, place: int, some: tuple[Slides, Ints], revisions: Ints, emptied: Flags, answered: Answered
+        self, place: int, some: EmittedSlides, revisions: Ints, emptied: Flags, answered: Answered
     ) -> list[pa.Array]:
         """The columns of some slides; without results for a slide that became empty."""
-        state = self.state
-        found, at = some
-        slots, names = found.slots[at], found.names[at]
-        keys = state.keys.keys(slots)
-        columns = self.output.slide_head(keys, place, found.starts[at], found.ends[at])
+        keys, count = self.state.keys.keys(some.slots), len(some.slots)
+        columns = self.output.slide_head(keys, place, some.starts, some.ends)
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        for column in self.projector.of_slides(
-            place, len(at), lambda _, number: answered.column(number, at + found.at)
-        ):
+        for column in self.projector.of_slides(place, count, lambda _, number: answered.column(number, some.places)):
             if blank is not None:
-                places = np.where(emptied, -1, np.arange(len(at)))
+                places = np.where(emptied, -1, np.arange(count))
                 column = column.take(array(places, ~emptied))  # noqa: PLW2901
             columns.append(column)
-        return [*columns, array(slide_ids(keys, place, names)), array(revisions)]
+        return [*columns, array(slide_ids(keys, place, some.names)), array(revisions)]
 
     # ---- all or nothing ----
 

@@ -46,7 +46,7 @@ class EagerState:
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
         self.aggregates = [EagerAggregate(spec, self.rules.anchors) for spec in bound_query.aggregates]
-        self.rows.follow(*self.aggregates)
+        self.rows.add_followers(*self.aggregates)
         self.asked = [bound_query.projection.windows_of(number) for number in range(len(self.aggregates))]
         """By aggregate: the windows over which it is asked for."""
         self.asks_all = all(len(windows) == len(bound_query.windows) for windows in self.asked)
@@ -297,7 +297,7 @@ class EagerState:
                 aggregate.trees.base_non_null[ended] = False
         for anchor, continues, started, _ in changed:
             self.anchored[slots, anchor], self.begins[slots, anchor] = continues, started
-        self.journal.free_later(rows.first_rids(slots, counts))
+        self.journal.free_rows_later(rows.first_rids(slots, counts))
         rows.heads[slots, START] += counts
         rows.heads[slots, COUNT] -= counts
         rows.heads[slots, PASSED] += counts

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sash.engine.arrow_arrays import bits_of, null_mask, validity, words_of
 from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.loops import key_loops
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.stores.codec import dumps, loads
 
 LARGEST_WASTE = 1024
@@ -164,6 +164,10 @@ class BytesColumn:
         wide = pa.large_string() if is_text(self.type) else pa.large_binary()
         made = pa.Array.from_buffers(wide, len(codes), [mask, pa.py_buffer(starts), pa.py_buffer(data)])
         return made if self.type == wide else made.cast(self.type)
+
+    def prepare_use(self) -> None:
+        """Load the loop that counts uses."""
+        key_loops.prepare(key_loops.count_uses, NO_INTS, 1, self._uses)
 
     def use(self, codes: Ints, by: int) -> None:
         """Keys with these codes were added (by 1) or released (by -1)."""

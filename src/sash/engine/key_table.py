@@ -90,6 +90,8 @@ class KeyTable:
         self._is_word = len(self.types) == 1 and word_type(self.types[0]) is not None
         """Whether a key is one column of 64-bit words, which need no encoding."""
         self._call = 0
+        self._can_release = False
+        """Are the loops loaded that remove keys?"""
         self._table: Ints = NO_INTS
         self._records: Ints = NO_INTS
         self._free: Ints = NO_INTS
@@ -122,10 +124,8 @@ class KeyTable:
         if not rows:
             return FoundKeys(NO_INTS, NO_INTS, NO_INTS)
         words, nulls = self._words(columns, rows, insert)
-        if insert:  # to remove the new keys if the call fails
-            key_loops.prepare(
-                key_loops.release_keys, NO_INTS, self._width, self._table, self._records, self._free, self._counts
-            )
+        if insert and not self._can_release:
+            self._prepare_release()
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
         self._counts[TOUCHED:] = 0
@@ -147,11 +147,21 @@ class KeyTable:
             raise
         return FoundKeys(slots, touched[:reached], fresh)
 
+    def _prepare_release(self) -> None:
+        """Load the loops that remove keys, before the first call that may have to remove its own."""
+        table = self._table, self._records, self._free, self._counts
+        key_loops.prepare(key_loops.release_keys, NO_INTS, self._width, *table)
+        for _, column in self._interned:
+            column.prepare_use()
+        self._can_release = True
+
     def release(self, slots: Ints) -> None:
         """Remove the keys of slots, and free the slots. Ignores slots that are free already.
 
         Raises IndexError, and changes nothing, for a slot that was never in use.
         """
+        if not len(slots):
+            return
         before = int(self._counts[FREED])
         table = self._table, self._records, self._free, self._counts
         released = key_loops.run(key_loops.release_keys, np.ascontiguousarray(slots, np.int64), self._width, *table)

@@ -85,8 +85,6 @@ class LiveAggregate:
         self.dictionaries = self.values.dictionaries
         self.views = views_of(group, aggregate, gives_states(group))
         """The results of each aggregate of the group."""
-        self.failed_number = group[0].number
-        """The number of the aggregate that an error names."""
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""
         table.add((name, "totals"), np.int64, 0)
@@ -220,9 +218,8 @@ class LiveAggregate:
     def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[CountedColumn]]:
         """The results as a column, for each view and each window.
 
-        Raises AggregateError, with a place in `failed_in`, for the aggregate `failed_number`.
+        Raises AggregateError, with a place in `failed_in`; ResultFailed if it is not the owner of the state that fails.
         """
-        self.failed_number = self.views[0].number
         made: dict[int, list[CountedColumn]] = {}
         try:
             if self.kernel.elements == "running":
@@ -235,7 +232,7 @@ class LiveAggregate:
                         for w in members:
                             made[w] = self._slid(number, found[w], rows)
         except ResultFailed as failed:
-            self.failed_number, self.failed_in = failed.number, failed.window
+            self.failed_in = failed.window
             raise
         if len(found) == 1:
             return [[one] for one in made[0]]

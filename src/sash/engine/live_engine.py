@@ -102,6 +102,8 @@ class LiveEngine:
         self.numbering = 0
         """Changes when slots have new numbers."""
         self.journal: StepJournal | None = None
+        self._can_undo = False
+        """Are the loops loaded that free the slots of a failed step?"""
         self.gone: Ints = NO_INTS
         self._released = 0
         """Keys that expired since the last compaction of dictionaries; rings that have shrunk count as all keys."""
@@ -168,6 +170,10 @@ class LiveEngine:
     ) -> tuple[StepRows, StepScope]:
         """Begin a step: find the slots of its rows, and open the journal. Arguments are those of `step`."""
         self.release()
+        if not self._can_undo:
+            for assigner in self.arena_assigners:
+                assigner.arena.prepare_release()
+            self._can_undo = True
         columns = [given.table.column(place) for place in self.by]
         if self.keys_differ:
             columns = [key_column(column) for column in columns]
@@ -345,6 +351,8 @@ class LiveEngine:
 
     def free(self, slots: Ints) -> None:
         """Remove the keys of slots with their state. May be interrupted, and called again."""
+        if not len(slots):
+            return
         self.grow()
         for assigner in self.arena_assigners:
             assigner.arena.release(slots)

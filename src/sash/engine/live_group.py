@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sash.engine.key_table import KeyTable
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.lowered_results import NOT_ASKED
+from sash.engine.result_columns import ResultFailed
 from sash.engine.result_errors import failed_place
 from sash.engine.row_errors import aggregate_failure, failure
 from sash.engine.step_data import StepRows, WindowResults
@@ -35,10 +36,10 @@ class LiveGroup(NamedTuple):
                 aggregate.take(rows)
             except AggregateError as failed:
                 where, bound_query = rows.format_row(failed.place), self.assigner.bound_query
-                raise aggregate_failure(bound_query, aggregate.failed_number, failed, where) from failed.error
+                raise aggregate_failure(bound_query, aggregate.views[0].number, failed, where) from failed.error
 
     def results(self, rows: StepRows, endings: Sequence[Ending], keys: KeyTable) -> list[WindowResults]:
-        """Compute the results that are due. `keys`: the names of keys, for errors, which are those of `take`."""
+        """Compute the results that are due. `keys`: the key table, to name keys in errors. Raises as `take`."""
         bound_query = self.assigner.bound_query
         try:
             windows = self.assigner.results(rows, endings)
@@ -51,7 +52,8 @@ class LiveGroup(NamedTuple):
                 results = aggregate.results(windows, rows)
             except AggregateError as failed:
                 where = failed_place(bound_query, keys, aggregate, failed, rows)
-                raise aggregate_failure(bound_query, aggregate.failed_number, failed, where) from failed.error
+                number = failed.number if isinstance(failed, ResultFailed) else aggregate.views[0].number
+                raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):
                 made[view.number] = by_window
         return [

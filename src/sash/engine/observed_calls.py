@@ -15,12 +15,12 @@ class ObservedCalls:
     observer: Observer | None = None
     """Called in the thread of the call."""
 
-    def observe(self, observer: Observer) -> None:
+    def set_observer(self, observer: Observer) -> None:
         """Notify an observer of all further calls. Raises ValueError if there is one already."""
         if self.observer is not None:
             raise ValueError(f"{self!r} is watched already: use one page, or unwatch() it there")
         self.observer = observer
 
-    def unobserve(self) -> None:
+    def remove_observer(self) -> None:
         """Notify no observer any more."""
         self.observer = None

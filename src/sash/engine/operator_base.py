@@ -59,16 +59,20 @@ class OperatorBase:
         self.fallible = FallibleExpressions(self.bound_query)
         self.output = self._output(schema)
         self.sorted_rows = SortedRows(self.bound_query)
-        self.backend = self._backend()
+        self.backend = self._new_backend()
         self.progress = Progress()
         if self.store is not None:
             self._reopen()
         self.schema = schema  # last: after an error, the next call opens it again
 
-    def _backend(self) -> LiveBackend | EagerBackend:
+    reads_only = False
+    """Whether the state is used for lookups only."""
+
+    def _new_backend(self) -> LiveBackend | EagerBackend:
         """The state in memory, not yet loaded from the store."""
-        backend = EagerBackend if self.query.emit == "eager" else LiveBackend
-        return backend(self.plan, self.mode, self.output, self.store)
+        if self.query.emit == "eager":
+            return EagerBackend(self.plan, self.mode, self.output, self.store)
+        return LiveBackend(self.plan, self.mode, self.output, self.store, self.reads_only)
 
     def _plan(self, schema: pa.Schema) -> Plan:
         """How the query is computed."""

@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from sash.engine.eager_backend import EagerBackend
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator_base import OperatorBase
 from sash.engine.root_page import HEADER, stored_mode, stored_schema
@@ -127,10 +126,7 @@ class StateReader(OperatorBase):
             self._open(schema)
         self._header, self._is_complete = header, True
 
-    def _backend(self) -> LiveBackend | EagerBackend:
-        if self.query.emit == "eager":
-            return super()._backend()
-        return LiveBackend(self.plan, self.mode, self.output, self.store, reads_only=True)
+    reads_only = True
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _WRITING:

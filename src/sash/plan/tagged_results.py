@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY = "_query"
-"""The tag of a result with the name of its query."""
+"""The column with the name of the query that a result belongs to."""
 
 
 def tagged_schema(tag: pa.Field, structs: Mapping[str, Iterable[pa.Field]]) -> pa.Schema:

@@ -64,7 +64,7 @@ class WatchedOperator(WatchedCalls):
     def __init__(self, operator: Operator, name: str, pipeline: Pipeline | None = None) -> None:
         self.operator, self.name, self.pipeline = operator, name, pipeline
         self.calls = CallFigures(operator.query)
-        operator.observe(self._observe)
+        operator.set_observer(self._observe)
         if operator.schema is not None:
             self.calls.measure(operator)
 
@@ -73,7 +73,7 @@ class WatchedOperator(WatchedCalls):
 
     def release(self) -> None:
         """Stop watching the operator."""
-        self.operator.unobserve()
+        self.operator.remove_observer()
 
     def figures(self) -> QueryFigures:
         """The figures after the last call."""

@@ -19,7 +19,7 @@ class WatchedQueries:
             for member, query in operator.queries.queries.items()
         ]
         self._names = [*operator.queries.queries]
-        operator.observe(self._observe)
+        operator.set_observer(self._observe)
 
     def _observe(self, results: dict[str, Any], seconds: float) -> None:
         inner = {name: group.operator for group in self.operator.groups for name in group.names}
@@ -28,7 +28,7 @@ class WatchedQueries:
 
     def release(self) -> None:
         """Stop watching the operator."""
-        self.operator.unobserve()
+        self.operator.remove_observer()
 
 
 class WatchedMember(WatchedCalls):

@@ -9,7 +9,7 @@ After a compilation there remain the machine code, the kernel's LLVM module, whi
 bitcode of inner functions, which later kernels share. That is 1.1 MB for each kernel (mean of 31) instead of Numba's
 3.0 MB, for the same machine code; a kernel from disk takes 0.1 MB instead of 0.35 MB.
 
-    0.9   MB less  llvmlite never frees what it registers for the passes over a function (`KernelLibrary`)
+    0.9   MB less  llvmlite never frees what it registers for the passes over a function (`SharedPassesLibrary`)
     0.6   MB less  Numba keeps two LLVM modules of each inner function (`InnerLibrary`)
     0.3   MB less  Numba keeps a copy of the kernel's module for linking (`compile.py`, and `cache.py` from disk)
     0.15  MB less  Numba keeps the types of all variables (`quick_compiler.py`)
@@ -21,6 +21,7 @@ import functools
 from typing import Any
 
 import llvmlite.binding as llvm
+from numba import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
 
@@ -41,14 +42,14 @@ class _Linked:
 
 
 @functools.cache
-def _function_passes(codegen: Any) -> Any:
-    """Numba's cheap passes over a function."""
+def _function_passes(codegen: Any, *_settings: Any) -> Any:
+    """Numba's cheap passes over a function, for these settings of Numba."""
     passes, _ = codegen._function_pass_manager()
     return passes
 
 
-class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a kernel."""
+class SharedPassesLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function, optimised with passes that all functions share."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         """Run the cheap passes over each function.
@@ -60,13 +61,16 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
             super()._optimize_functions(ll_module)
             return
         ll_module.data_layout = self._codegen._data_layout
+        passes = _function_passes(self._codegen, int(config.OPT), config.LLVM_REFPRUNE_PASS)
         for function in ll_module.functions:
             if not function.is_declaration:
-                _function_passes(self._codegen).run(function, self._codegen._pass_builder())
+                passes.run(function, self._codegen._pass_builder())
 
 
-class InnerLibrary(KernelLibrary):
+class InnerLibrary(SharedPassesLibrary):
     """The bitcode of a function that only compiled code calls, without machine code."""
+
+    _bitcode: bytes
 
     _final_module: Any
 
@@ -90,17 +94,21 @@ class InnerLibrary(KernelLibrary):
         self._final_module = None
         self._finalized = True
 
+    def get_llvm_str(self) -> str:
+        """Return the LLVM code, for inspection."""
+        return str(self._get_module_for_linking())
+
     def _get_module_for_linking(self) -> Any:
         self._ensure_finalized()
         return llvm.parse_bitcode(self._bitcode)
 
 
 class EntryCompiler(QuickCompiler):
-    """Compiles a kernel to a `KernelLibrary`."""
+    """Compiles a kernel to a `SharedPassesLibrary`."""
 
     def define_pipelines(self) -> Any:
         codegen = self.state.targetctx.codegen()
-        self.state.library = KernelLibrary(codegen, self.state.func_id.func_qualname)
+        self.state.library = SharedPassesLibrary(codegen, self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
 

@@ -108,7 +108,7 @@ class EagerKernel(Columnar):
         return self.layouts.inputs.allocate(0) if self.compiled else [], NO_FLAGS, NO_INTS
 
     def enlarge(self, states: States, non_null: Flags, length: int) -> tuple[States, Flags]:
-        """New arrays of this length for states and which of them are not null, with the old values at their start."""
+        """Arrays of this length or longer, with the old values at their start: states, and which are not null."""
         made = tuple(enlarged(new, old) for new, old in zip(self.nothing(length), states, strict=True))
         return made, enlarged(np.zeros(length, np.bool_), non_null)
 

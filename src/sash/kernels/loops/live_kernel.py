@@ -69,18 +69,18 @@ def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
         return interpreted(kernel)(*arguments)
     code = _loops.get((kernel, meaning))
     if code is None:
-        code = prepare_loop(kernel, meaning, arguments)
+        code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
     return code(*arguments)
 
 
-def prepare_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
-    """Load or compile a loop for arguments of these types.
+def prepare_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> None:
+    """Load or compile a loop for arguments of these types, unless it is loaded already.
 
-    A call that changes state prepares the loops that undo it: if they were loaded when memory has run out, LLVM would
-    abort the process ("Unable to allocate section memory!").
+    A call prepares the loops that undo it before it changes anything: if they were loaded when memory has run out, LLVM
+    would abort the process ("Unable to allocate section memory!").
     """
-    code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
-    return code
+    if (kernel, meaning) not in _loops and not is_switched_off():
+        _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
 
 
 _loops: dict[tuple[Any, Any], Any] = {}
@@ -95,7 +95,7 @@ class Structures:
     def __init__(self, spec: StructSpec | Interpreted, arena: int = 0, sizes: bool = False) -> None:
         self.spec, self.sizes = spec, sizes
         self.code: Any = None
-        """The loop that slides them, after `compile`."""
+        """The loop that slides them, after `slide_loop`."""
         self.ints, self.floats = spec.widths if isinstance(spec, StructSpec) else (AFTER + 1, 0)
         self.storage: Any = {}
         self.allocate(arena)
@@ -105,8 +105,8 @@ class Structures:
         """Are they rows of arrays, rather than Python objects?"""
         return isinstance(self.spec, StructSpec)
 
-    def compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile the loop that slides them for these arguments, if they are rows of arrays, and return it."""
+    def slide_loop(self, arguments: tuple[Any, ...]) -> Any:
+        """The loop that slides them, compiled for these arguments if they are rows of arrays."""
         code: Any = live_loops.slide_sizes if self.sizes else live_loops.slide_slots
         if isinstance(self.spec, StructSpec):
             code = machine_code(code, self.spec.compiled_as, arguments)
@@ -252,7 +252,7 @@ class LiveKernel(Columnar):
         arguments = (window.spec, window.storage, *fields, given, counts, rows, asked, results, progress)
         code = window.code
         if code is None:
-            code = window.compile(arguments)
+            code = window.slide_loop(arguments)
         try:
             missing = code(*arguments)
         except Exception as error:

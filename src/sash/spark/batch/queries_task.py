@@ -88,7 +88,7 @@ class Sections:
 
 
 def struct_name(number: int) -> str:
-    """The column of a section."""
+    """The name of the column of a section."""
     return f"s{number}"
 
 
