@@ -95,6 +95,8 @@ class EagerJournal:
     """The state before a call, as far as the call changes it, to undo it until it is committed."""
 
     fresh: Ints
+    arrived: int
+    """The arrival number of the next row."""
     numbers: tuple[int, int]
     """How many row numbers were free, and how many were in use."""
     marks: list[tuple[Revertible, Any]]

@@ -13,7 +13,7 @@ from the newest moves d entries of its slot's order and takes O(log d) ⊕ in ea
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow as pa
 from sash.engine.eager_change import Removed, RowChanges
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
+from sash.engine.eager_rows import NewRows
 from sash.engine.eager_slides import SlideResults
 from sash.engine.eager_state import AggregateRaised, EagerState
 from sash.engine.eager_timers import expiry, next_timers
@@ -40,6 +41,17 @@ from sash.plan.planner import Plan
 
 MANY = 1024
 """The least number of rows to drop at once, unless they are a quarter of those retained."""
+
+
+class EagerCall(NamedTuple):
+    """The rows of a call in the order of arrival, and their numbers, for error messages."""
+
+    given: TimedRows
+    rids: Ints
+
+
+NO_CALL = EagerCall(TimedRows(pa.record_batch({}), NO_INTS, NO_INTS), NO_INTS)
+"""A call without rows."""
 
 
 class EagerEngine:
@@ -76,8 +88,6 @@ class EagerEngine:
             self.results = SlideResults(self.state, self.output)
         self._none_removed = Removed(NO_INTS, NO_INTS, np.zeros(0, self.numbers), NO_INTS)
         self._has_float_keys = any(map(pa.types.is_floating, self.state.keys.types))
-        self._affected: Any = None
-        """The ranges that the call answers, for error messages."""
         self.arrived = 0
         """The arrival number of the next row: the watermark of a query without `on`."""
 
@@ -94,46 +104,40 @@ class EagerEngine:
         ValueError for a Delta column that decreases; then `rollback` must be called.
         """
         state = self.state
-        self._columns = BatchColumns(given.table)
-        columns = [self._columns.column(name) for name in self.bound_query.by]
+        columns = BatchColumns(given.table)
+        by = [columns.column(name) for name in self.bound_query.by]
         if self._has_float_keys:
-            columns = [key_column(column) for column in columns]
-        self._arrived_before = self.arrived
-        keys = state.keys.find(columns, len(given))
-        state.begin(keys.fresh)
+            by = [key_column(column) for column in by]
+        keys = state.keys.find(by, len(given))
+        state.begin(keys.fresh, self.arrived)
         if not len(given):
-            self._move_to(now, closing=False)
+            self._settle(NO_INTS, now, NO_CALL)
             return self.output.empty()
         self.arrived = int(given.arrival[-1]) + 1
-        try:
-            found = self._changed(given, keys.slots, keys.touched)
-            self._settle(self._slots, now, closing=False)
-        except AggregateRaised as raised:
-            raise self._named(raised, given) from raised.failed.error
+        slots = np.sort(keys.touched) if len(keys.touched) > 1 else keys.touched
+        new, rids = state.rows.number(given, columns, keys.slots, slots)
+        call = EagerCall(given, rids)
+        found = self._changed(call, columns, new, slots)
+        self._settle(slots, now, call)
         return found
 
     def settle(self, now: Watermark, closing: bool = False) -> None:
         """Raise the watermark: results below it are final, and rows that no window needs are dropped."""
-        self._arrived_before = self.arrived
-        self.state.begin(NO_INTS)
-        self._move_to(now, closing)
+        self.state.begin(NO_INTS, self.arrived)
+        if closing:
+            assert self.state.journal is not None
+            self.state.journal.free_slots_later(np.flatnonzero(self.state.alive))
+        else:
+            self._settle(NO_INTS, now, NO_CALL)
 
-    def _move_to(self, now: Watermark, closing: bool) -> None:
-        try:
-            self._settle(NO_INTS, now, closing)
-        except AggregateRaised as raised:
-            raise self._named(raised, None) from raised.failed.error
-
-    def _changed(self, given: TimedRows, of: Ints, touched: Ints) -> pa.RecordBatch:
+    def _changed(self, call: EagerCall, columns: BatchColumns, new: NewRows, slots: Ints) -> pa.RecordBatch:
+        """Insert the rows of a call, and retract others; returns the results that change."""
         state, rows = self.state, self.state.rows
-        self._affected = None
-        numbered, self._rids = rows.number(given, self._columns, of, touched)
-        lifted = [aggregate.inputs(self._columns, self._rids) for aggregate in state.aggregates]
-        slots = self._slots = np.sort(touched) if len(touched) > 1 else touched
-        new, removed, unused = numbered, self._none_removed, NO_INTS
+        lifted = [aggregate.inputs(columns, call.rids) for aggregate in state.aggregates]
+        removed, unused = self._none_removed, NO_INTS
         if self.retract is not None:
             state.reserve(slots, np.zeros(len(slots), np.int64))
-            new, removed, unused = retracted(state, numbered, given.table.column(self.retract))
+            new, removed, unused = retracted(state, new, call.given.table.column(self.retract))
         one = len(slots) == 1
         counts = np.array([len(new)]) if one else np.diff(new.slots.searchsorted(slots), append=len(new))
         state.reserve(slots, counts)
@@ -142,7 +146,6 @@ class EagerEngine:
         works = [state.missing(aggregate, slots) for aggregate in state.aggregates]
         state.enter(change, slots)
         affected: Any = self.results.apply(change, known)
-        self._affected = affected
         self._require_rising(change)
         state.alive[slots] = True
         if len(new):
@@ -153,10 +156,14 @@ class EagerEngine:
         entered, left = change.entered, change.left
         for work, rows_in in zip(works, lifted, strict=True):
             work.change_rows(rows_in, entered, left)
-        columns = self.results.after(affected, state.update_trees(works, affected.ranges))
+        try:
+            answers = state.update_trees(works, affected.ranges)
+        except AggregateRaised as raised:
+            raise self._named(raised, call, affected) from raised.failed.error
+        made = self.results.after(affected, answers)
         assert state.journal is not None
         state.journal.free_rows_later(removed.rids, unused)
-        return self.output.typed(columns)
+        return self.output.typed(made)
 
     def _require_rising(self, change: RowChanges) -> None:
         rows, done = self.state.rows, set()
@@ -173,15 +180,12 @@ class EagerEngine:
 
     # ---- the watermark ----
 
-    def _settle(self, touched: Ints, now: Watermark, closing: bool) -> None:
+    def _settle(self, touched: Ints, now: Watermark, call: EagerCall) -> None:
         state = self.state
         if self.bound_query.time is None:
             now = self.arrived
         journal = state.journal
         assert journal is not None
-        if closing:
-            journal.free_slots_later(np.flatnonzero(state.alive))
-            return
         state.ensure_timers(touched)
         slots = state.timers.due(now)
         if not len(slots):
@@ -195,7 +199,10 @@ class EagerEngine:
         count = state.rows.heads[slots, COUNT]
         cut = np.flatnonzero(~gone & (needed > 0) & ((4 * needed >= count) | (needed >= MANY)))
         if len(cut):
-            state.shorten(slots[cut], needed[cut])
+            try:
+                state.shorten(slots[cut], needed[cut])
+            except AggregateRaised as raised:
+                raise self._named(raised, call) from raised.failed.error
         journal.free_slots_later(slots[gone])
 
     # ---- all or nothing ----
@@ -211,11 +218,12 @@ class EagerEngine:
 
     def rollback(self) -> None:
         """Undo the call that has not been committed; does nothing if there is none."""
-        if self.state.journal is None:
+        journal = self.state.journal
+        if journal is None:
             return
         for records in self.results.records:
             records.rollback()
-        self.arrived = self._arrived_before
+        self.arrived = journal.arrived
         self.state.rollback()
 
     def compact(self) -> None:
@@ -262,27 +270,27 @@ class EagerEngine:
             return f"row {int(rows.arrival[rid])}"
         return format_row(rows.columns.batch(np.array([rid])), 0)
 
-    def _named(self, raised: AggregateRaised, given: TimedRows | None) -> Exception:
-        """The exception of a monoid, with the row, or the slide and its key."""
-        where = self._where(raised.failed, given)
+    def _named(self, raised: AggregateRaised, call: EagerCall, affected: Any = None) -> Exception:
+        """The exception of a monoid, with the row, or the slide and its key. `affected`: the results asked for."""
+        where = self._where(raised.failed, call, affected)
         return aggregate_failure(self.bound_query, raised.number, raised.failed, where)
 
-    def _where(self, failed: TreeFailed, given: TimedRows | None) -> str:
-        place = failed.place
-        if failed.phase == LIFTING and given is not None:
+    def _where(self, failed: TreeFailed, call: EagerCall, affected: Any) -> str:
+        place, given = failed.place, call.given
+        if failed.phase == LIFTING:
             return format_row(given.table, place)
         if failed.phase == FOLDING:
             return "the watermark" + self._whose(np.array([place]))
         if failed.phase == ASKING and isinstance(self.results, SlideResults):
-            slot, end = self.results.slide_of(self._affected, place)
+            slot, end = self.results.slide_of(affected, place)
             return format_slide(self.bound_query, end, self.state.keys.keys(slot))
         if failed.phase == ASKING and isinstance(self.results, RowResults):
-            row = self.results.row_of(self._affected, place)
+            row = self.results.row_of(affected, place)
             if row is None:
-                return "a window" + self._whose(self._affected.ranges.table[place : place + 1, SLOT])
+                return "a window" + self._whose(affected.ranges.table[place : place + 1, SLOT])
             place = row
-        mine = np.flatnonzero(self._rids == place)
-        return format_row(given.table, int(mine[0])) if len(mine) and given is not None else self._row(place)
+        mine = np.flatnonzero(call.rids == place)
+        return format_row(given.table, int(mine[0])) if len(mine) else self._row(place)
 
     def _whose(self, slot: Ints) -> str:
         return format_key(self.bound_query.by, self.state.keys.keys(slot))

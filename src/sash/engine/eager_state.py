@@ -143,13 +143,13 @@ class EagerState:
 
     # ---- all or nothing ----
 
-    def begin(self, fresh: Ints) -> EagerJournal:
-        """Open the journal of a call, in which these keys are new."""
+    def begin(self, fresh: Ints, arrived: int) -> EagerJournal:
+        """Open the journal of a call, in which these keys are new; `arrived`: the arrival number of its first row."""
         rows = self.rows
         logs: list[Revertible] = [one for aggregate in self.aggregates for one in aggregate.dictionaries.values()]
         logs += [rows.columns.log, *rows.ties.labels.values()]
         marks = [(log, log.mark()) for log in logs]
-        self.journal = EagerJournal(fresh, rows.mark(), marks)
+        self.journal = EagerJournal(fresh, arrived, rows.mark(), marks)
         return self.journal
 
     def enter(self, change: RowChanges, slots: Ints) -> None:

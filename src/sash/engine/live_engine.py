@@ -12,16 +12,12 @@ only appended, and structures are rebuilt from their elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators.by_position import sequential
-from sash.aggregators.in_order import InOrder
-from sash.aggregators.running import Running
 from sash.engine import step_data
 from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import SMALL
@@ -30,12 +26,10 @@ from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
-from sash.engine.live_group import LiveGroup
-from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
+from sash.engine.live_group import build_groups
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import RowLimits
-from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
 from sash.engine.step_journal import StepJournal
@@ -46,18 +40,8 @@ from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS, enter_rows, join_slots
-from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import FOLD, Choice, Plan, WindowGroup, asked_windows
+from sash.plan.planner import Plan
 from sash.plan.types import value_type
-
-ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
-    "rows": RowAssigner,
-    "time panes": PaneAssigner,
-    "row panes": CountedPanes,
-    "rows of time panes": SlidRows,
-    "rows of row panes": CountedSlidRows,
-    "running": RunningAssigner,
-}
 
 
 class LiveEngine:
@@ -77,7 +61,7 @@ class LiveEngine:
         self.by = [bound_query.schema.get_field_index(name) for name in bound_query.by]
         self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
         """Whether equal keys may have different bits: -0.0 and 0.0, several NaN."""
-        self.groups = [self._live_group(number, group) for number, group in enumerate(plan.groups)]
+        self.groups = build_groups(plan, self.table)
         self.assigners = [group.assigner for group in self.groups]
         self.all_aggregates = [aggregate for group in self.groups for aggregate in group.aggregates]
         changes = bound_query.query.emit == "changes"
@@ -107,19 +91,6 @@ class LiveEngine:
         self.gone: Ints = NO_INTS
         self._released = 0
         """Keys that expired since the last compaction of dictionaries; rings that have shrunk count as all keys."""
-
-    def _live_group(self, number: int, group: WindowGroup) -> LiveGroup:
-        plan, bound_query, table, name = self.plan, self.bound_query, self.table, f"a{number}"
-        looks_ahead = bound_query.windows[group.windows[0]].shift > 0
-        made = AheadAssigner if looks_ahead else ASSIGNERS[group.elements]
-        assigner = made(bound_query, group.windows, table, name)
-        aggregates = []
-        for sharing in plan.states:
-            if asked_windows(bound_query, sharing, group):
-                owner = sharing[0].number
-                structures = [_structure(plan.choices.get((place, owner))) for place in group.windows]
-                aggregates.append(LiveAggregate(sharing, assigner, structures, table, f"{name}.{owner}"))
-        return LiveGroup(assigner, aggregates)
 
     def aggregates_of(self, assigner: WindowAssigner) -> list[LiveAggregate]:
         """The aggregates over the elements of an assigner."""
@@ -364,12 +335,6 @@ class LiveEngine:
         for aggregate in self.all_aggregates:
             aggregate.count_values()
 
-    def write_counts(self, slots: Ints) -> None:
-        """Write the counts of values in these slots, for aggregates that do not count row by row."""
-        for aggregate in self.all_aggregates:
-            if aggregate.dense:
-                aggregate.write_counts(slots)
-
     def write_totals(self, slots: Ints) -> None:
         """Write the numbers of values of these slots for aggregates that do not count them: those of rows."""
         for aggregate in self.all_aggregates:
@@ -398,10 +363,3 @@ class LiveEngine:
         dictionaries = sum(aggregate.values.nbytes for aggregate in self.all_aggregates)
         waiting = 0 if self.ahead is None else self.ahead.waiting.nbytes
         return self.table.nbytes + self.keys.nbytes + arenas + dictionaries + waiting
-
-
-def _structure(choice: Choice | None) -> type[InOrder] | None:
-    """The structure that computes an aggregate over a window; None if the query does not ask for it."""
-    if choice is None:
-        return None
-    return Running if choice.structure == FOLD else sequential(choice.structure)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from sash.aggregators.by_position import sequential
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.running import Running
+from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.key_table import KeyTable
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.lowered_results import NOT_ASKED
+from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
 from sash.engine.result_columns import ResultFailed
 from sash.engine.result_errors import failed_place
+from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import aggregate_failure, failure
+from sash.engine.running_assigner import RunningAssigner
+from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowResults
 from sash.engine.window_assigner import Ending, WindowAssigner
 from sash.kernels.loops.columnar import AggregateError
+from sash.plan.bound_query import BoundQuery
+from sash.plan.planner import FOLD, Choice, Plan, asked_windows
+
+ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], WindowAssigner]] = {
+    "rows": RowAssigner,
+    "time panes": PaneAssigner,
+    "row panes": CountedPanes,
+    "rows of time panes": SlidRows,
+    "rows of row panes": CountedSlidRows,
+    "running": RunningAssigner,
+}
 
 
 class LiveGroup(NamedTuple):
@@ -62,3 +81,27 @@ class LiveGroup(NamedTuple):
             )
             for w, window in enumerate(windows)
         ]
+
+
+def build_groups(plan: Plan, table: SlotTable) -> list[LiveGroup]:
+    """The groups of a plan, whose state is in a slot table."""
+    bound_query, found = plan.bound_query, []
+    for number, group in enumerate(plan.groups):
+        looks_ahead = bound_query.windows[group.windows[0]].shift > 0
+        made = AheadAssigner if looks_ahead else ASSIGNERS[group.elements]
+        assigner = made(bound_query, group.windows, table, f"a{number}")
+        aggregates = []
+        for sharing in plan.states:
+            if asked_windows(bound_query, sharing, group):
+                owner = sharing[0].number
+                structures = [_structure(plan.choices.get((place, owner))) for place in group.windows]
+                aggregates.append(LiveAggregate(sharing, assigner, structures, table, f"a{number}.{owner}"))
+        found.append(LiveGroup(assigner, aggregates))
+    return found
+
+
+def _structure(choice: Choice | None) -> type[InOrder] | None:
+    """The structure that computes an aggregate over a window; None if the query does not ask for it."""
+    if choice is None:
+        return None
+    return Running if choice.structure == FOLD else sequential(choice.structure)

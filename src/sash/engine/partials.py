@@ -4,8 +4,7 @@
     operator 1           │ · · · · │   ──▶ export ──┤
     operator 2                     │ · · ·          └──▶ import, then its own rows
 
-A Lifetime window has one partial, Time windows with slides have one for each pane of the lookback. Panes that were cut
-between two operators are combined.
+Windows are Lifetime windows, which have one partial for each key.
 """
 
 from __future__ import annotations
@@ -19,71 +18,34 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.input_encoding import numbers
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
-from sash.engine.pane_assigner import PaneAssigner
-from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.engine.running_assigner import RunningAssigner
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.kernels.loops.window_loops import OPEN, ROW, SLIDE
 
-NUMBERS = ("rows", "last", "start")
-
 
 def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
-    """The partials of the engine's only key, for each assigner: its values, then coordinates and states."""
+    """The partials of the engine's only key, for each window: its values, then times, counts and states."""
     live = engine.live
     assert len(live) <= 1
-    engine.write_counts(live)
-    engine.count_values()
-    found = []
+    table, found = engine.table, []
     for assigner, aggregates in engine.groups:
-        places, counts = _held(engine, assigner, aggregates, live)
-        columns: dict[str, pa.Array] = {
-            f"key{i}": column.take(array(np.zeros(len(places), np.int64))) if len(live) else column
-            for i, column in enumerate(engine.keys.keys(live))
-        }
-        for name, values in zip(NUMBERS, _numbers(engine, assigner, live), strict=True):
-            columns[name] = array(np.repeat(values, len(places)) if len(live) else values)
-        if isinstance(assigner, ArenaAssigner):
-            columns["low"] = array(assigner.arena.columns["low"][places])
+        assert isinstance(assigner, RunningAssigner)
+        columns: dict[str, pa.Array] = {f"key{i}": column for i, column in enumerate(engine.keys.keys(live))}
+        columns["rows"], columns["last"] = array(table["keys"][live, ROWS]), array(table["stamps"][live, LAST])
+        columns["start"] = array(table[f"{assigner.name}.start"][live])
         for p, aggregate in enumerate(aggregates):
-            columns[f"{p}.n"] = array(counts[p])
-            stored = aggregate.store(itemgetter(places))
+            columns[f"{p}.n"] = array(table[aggregate.name, "totals"][live] - table[aggregate.name, "base"][live])
+            stored = aggregate.store(itemgetter(live))
             columns |= {f"{p}.{name}": part for name, part in zip(aggregate.fields, stored, strict=True)}
         found.append(pa.RecordBatch.from_pydict(columns))
     return found
 
 
-def _numbers(engine: LiveEngine, assigner: WindowAssigner, live: Ints) -> list[Any]:
-    start = engine.table[f"{assigner.name}.start"][live] if not isinstance(assigner, ArenaAssigner) else None
-    last = engine.table["stamps"][live, LAST]
-    return [engine.table["keys"][live, ROWS], last, last if start is None else start]
-
-
-def _held(
-    engine: LiveEngine, assigner: WindowAssigner, aggregates: Sequence[LiveAggregate], live: Ints
-) -> tuple[Ints, list[Ints]]:
-    """The places of the partials, and the number of values of each aggregate in them."""
-    if not isinstance(assigner, ArenaAssigner):
-        totals = [engine.table[a.name, "totals"][live] - engine.table[a.name, "base"][live] for a in aggregates]
-        return live, totals
-    if not len(live):
-        return live, [live for _ in aggregates]
-    front, back = (int(assigner.arena.heads[live[0], column]) for column in (FRONT, BACK))
-    places = assigner.located(np.full(back - front, live[0]), np.arange(front, back))
-    counts = []
-    for aggregate in aggregates:
-        before = assigner.arena.columns[aggregate.name, "before"][places]
-        counts.append(np.diff(np.append(before, engine.table[aggregate.name, "totals"][live])))
-    return places, counts
-
-
 def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Any:
-    """Initialise a new engine with partials: for each assigner those of all earlier time ranges, in order.
+    """Initialise a new engine with partials: for each group of windows those of all earlier time ranges, in order.
 
     Returns the time of the last row in them.
     """
@@ -100,48 +62,14 @@ def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequenc
         batches = [batch for batch in every if batch.num_rows]
         if not batches:
             continue
-        if isinstance(assigner, PaneAssigner):
-            _import_panes(engine, assigner, aggregates, slot, batches, last)
-        else:
-            _import_running(engine, assigner, aggregates, slot, batches)
+        assert isinstance(assigner, RunningAssigner)
+        _import_partials(engine, assigner, aggregates, slot, batches)
     return last
 
 
-def _import_panes(
+def _import_partials(
     engine: LiveEngine,
-    assigner: PaneAssigner,
-    aggregates: Sequence[LiveAggregate],
-    slot: int,
-    batches: list[pa.RecordBatch],
-    last: Any,
-) -> None:
-    lows = np.concatenate([numbers(batch.column("low")) for batch in batches])
-    is_first = np.append(True, lows[1:] != lows[:-1]) | (assigner.elements == "rows")
-    number = np.cumsum(is_first) - 1
-    count, heads, of = int(number[-1]) + 1, assigner.arena.heads, np.array([slot])
-    heads[slot, BACK] = len(lows)  # space for all of them, because they are combined in place
-    assigner.arena.reserve(of)
-    heads = assigner.arena.heads
-    every = assigner.located(np.full(len(lows), slot), np.arange(len(lows)))
-    for p, aggregate in enumerate(aggregates):
-        held = _load(aggregate, every, batches, p)
-        _combined(aggregate, every, number, held)
-        counts = np.bincount(number, held, count).astype(np.int64)
-        assigner.arena.columns[aggregate.name, "before"][every[:count]] = np.cumsum(counts) - counts
-        engine.table[aggregate.name, "totals"][slot] = counts.sum()
-    heads[slot, BACK] = count
-    cuts = lows[is_first]
-    assigner.arena.columns["low"][every[:count]] = cuts
-    engine.table[f"{assigner.name}.low"][slot] = cuts[-1]
-    for w, window in enumerate(assigner.windows):
-        assigner.arena.columns["first", w][every[:count]] = slide_grid.last_end(window, cuts, strict=False) + 1
-        left = slide_grid.last_end(window, np.array([last], engine.numbers), window.closed == "right")[0]
-        heads[slot, assigner.columns(w)[2]] = left + 1  # earlier operators emit the slides up to there
-
-
-def _import_running(
-    engine: LiveEngine,
-    assigner: WindowAssigner,
+    assigner: RunningAssigner,
     aggregates: Sequence[LiveAggregate],
     slot: int,
     batches: list[pa.RecordBatch],
@@ -157,7 +85,8 @@ def _import_running(
         total: Any = None
         held = 0
         for batch in batches:
-            n = int(_load(aggregate, np.array([slot]), [batch], p)[0])
+            aggregate.load(np.array([slot]), [batch.column(f"{p}.{name}") for name in aggregate.fields])
+            n = batch.column(f"{p}.n")[0].as_py()
             if n:
                 state = _state(aggregate, slot)
                 total = state if total is None else aggregate.kernel.monoid.combine(total, state)
@@ -165,30 +94,6 @@ def _import_running(
         if total is not None:
             _put(aggregate, slot, total)
         engine.table[aggregate.name, "totals"][slot], engine.table[aggregate.name, "base"][slot] = held, 0
-
-
-def _load(aggregate: LiveAggregate, places: Ints, batches: list[pa.RecordBatch], p: int) -> Ints:
-    """Load stored states into their places; returns the number of values of each."""
-    names = [f"{p}.{name}" for name in aggregate.fields]
-    aggregate.load(places, [pa.concat_arrays([batch.column(name) for batch in batches]) for name in names])
-    return np.concatenate([numbers(batch.column(f"{p}.n")) for batch in batches])
-
-
-def _combined(aggregate: LiveAggregate, places: Ints, number: Ints, counts: Ints) -> None:
-    """Combine the states of each pane, and move the panes to consecutive places."""
-    monoid = aggregate.kernel.monoid
-    held = 0
-    for i, (place, pane) in enumerate(zip(places.tolist(), number.tolist(), strict=True)):
-        target = int(places[pane])
-        if i and number[i - 1] == pane:
-            if counts[i]:
-                state = _state(aggregate, place)
-                _put(aggregate, target, monoid.combine(_state(aggregate, target), state) if held else state)
-                held += int(counts[i])
-        else:
-            if target != place:
-                _put(aggregate, target, _state(aggregate, place))
-            held = int(counts[i])
 
 
 def _state(aggregate: LiveAggregate, place: int) -> Any:

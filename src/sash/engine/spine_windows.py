@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sash.engine.spine_rows import SpineRows
-from sash.engine.time_numbers import moved_bound, since
+from sash.engine.time_numbers import is_gap, moved_bound
 from sash.kernels.column.column_kernels import RangeBounds, RowThreads, index_type
 from sash.kernels.column.spine_bounds import spine_places
 from sash.kernels.loops.array_types import Numbers
@@ -59,12 +59,12 @@ class SpineWindows:
     def _session_starts(self, window: WindowSpec, ends: Numbers) -> Numbers:
         events, time = self.rows.events, self.rows.events.time
         starts = np.zeros(len(time), np.bool_)
-        starts[1:] = since(time[1:], time[:-1]) >= window.size
+        starts[1:] = is_gap(window.size, time[1:], time[:-1])
         starts[events.edges[:-1][events.edges[:-1] < len(time)]] = True
         first = np.maximum.accumulate(np.where(starts, np.arange(len(time)), 0))
         last = np.maximum(ends, 1) - 1
         some = ends > self.begins
-        silent = since(self.rows.floor, np.where(some, time[last], self.rows.floor)) >= window.size
+        silent = is_gap(window.size, self.rows.floor, np.where(some, time[last], self.rows.floor))
         return np.where(some & ~silent, first[last], ends).astype(ends.dtype)
 
     def _moved(self, by: Any, inclusive: bool) -> Numbers:

@@ -130,7 +130,5 @@ def below(x: Numbers, size: Any, open_start: bool) -> Numbers:
     """The starts of windows of this size that end at x, by the rule of `threshold`; integers saturate."""
     if x.dtype.kind == "f":
         return x - size
-    less = int(size) - open_start
-    if less > LIMIT:
-        return np.full(len(x), -LIMIT - 1)
-    return np.where(x >= max(less, 0) - LIMIT - 1, x - less, -LIMIT - 1)
+    less, floor, _ = threshold(size, x.dtype, open_start)
+    return np.where(x >= floor, x - less, -LIMIT - 1)
