@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
+import polars as pl
 import pytest
 
 import sash
 from sash.aggregators.catalogue import CATALOGUE
 from sash.engine import Operator
+from sash.frames.accessors import Accessor
 from sash.monoids.functions import AGGREGATES
 from sash.plan import api_types, validation
 from sash.plan.bound_query import MODES
@@ -25,7 +28,7 @@ from tests.shared.effort import seldom
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).with_name("typing_cases.py")
 WRONG = {number for number, line in enumerate(CASES.read_text().splitlines(), 1) if "# wrong:" in line}
-ANYTHING = ("data", "spine", "offset", "identity", "empty", "returns")
+ANYTHING = ("data", "spine", "offset", "identity", "empty", "returns", "key")
 """Arguments that may be of any type."""
 OPERATOR = [Operator, Operator.process, Operator.advance, Operator.lookup, Operator.restore, sash.monoid]
 WINDOWS = [sash.Count, sash.Time, sash.Delta, sash.Session, sash.Punctuation, sash.Lifetime, sash.Policy]
@@ -100,11 +103,31 @@ def test_rolling_takes_what_query_takes() -> None:
         assert one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)
 
 
+@pytest.mark.parametrize("thing", [sash.plot, Accessor.rolling], ids=lambda thing: thing.__qualname__)
+def test_others_take_what_rolling_takes(thing: Any) -> None:
+    mine = inspect.signature(thing).parameters
+    for name, parameter in inspect.signature(sash.rolling).parameters.items():
+        assert name == "data" or mine[name] == parameter
+
+
+def test_accessor_takes_what_as_of_takes() -> None:
+    mine, theirs = (list(inspect.signature(one).parameters.values()) for one in (Accessor.as_of, sash.as_of))
+    assert mine[1:] == theirs[1:]
+
+
+def test_help_of_an_accessor_shows_its_parameters() -> None:
+    for frame in (pd.DataFrame({"x": [1]}), pl.DataFrame({"x": [1]}), pl.LazyFrame({"x": [1]})):
+        text = pydoc.render_doc(frame.sash.rolling, renderer=pydoc.plaintext)  # type: ignore[union-attr]
+        assert "emit: 'Emit' = 'final'" in text
+        assert "**aggregates: 'Aggregated'" in text
+
+
 @pytest.mark.parametrize(
     "thing",
     [
         *(sash.rolling, sash.as_of, sash.Query, sash.Window, sash.Options),
         *(sash.Query.operator, sash.Query.run, sash.Query.as_of, *OPERATOR, *WINDOWS),
+        *(sash.plot, sash.sql, sash.pipe, Accessor.rolling, Accessor.as_of),
         *(getattr(sash, name) for name in AGGREGATES),
     ],
     ids=lambda thing: thing.__qualname__,

@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame as SparkFrame
 
 import sash
 from sash.engine import Operator
+from sash.frames.accessors import Accessor
 from sash.monoids import Bound
 from sash.monoids.arithmetic import Formula
+from sash.pipeline import Summary
 
 # ---- aggregates ----
 
@@ -151,6 +154,73 @@ class Relation:
 
 
 assert_type(query.run(Relation()), pa.Table)
+
+# ---- accessors, as `df.sash`: type checkers do not see attributes that are registered ----
+
+
+def accessors(pandas: Accessor[pd.DataFrame], eager: Accessor[pl.DataFrame], lazy: pl.LazyFrame) -> None:
+    assert_type(pandas.rolling("1h", on="ts", emit="changes", high=high), pd.DataFrame)
+    assert_type(eager.rolling({"1h": "1h", "3": 3}, by="k", on="ts", min_periods=2, high=high), pl.DataFrame)
+    assert_type(eager.run(query), pl.DataFrame)
+    assert_type(Accessor(lazy).rolling(3, high=high), pl.LazyFrame)
+    assert_type(eager.as_of(lazy, "1h", by="k", on="ts", closed="right", spine_on="t", high=high), pl.DataFrame)
+    eager.rolling("1h", "k", high=high)  # wrong: options are keywords
+    eager.rolling("1h", emit="never", high=high)  # wrong: an unknown word
+    eager.rolling("1h", high=sash.max)  # wrong: not bound to a column
+    eager.as_of(lazy, "1h", closed="up", high=high)  # wrong: an unknown word
+    eager.as_of([1, 2], "1h", high=high)  # wrong: no frame
+    eager.run(high)  # wrong: an aggregate, not a query
+    Accessor([1, 2])  # wrong: no frame
+
+
+# ---- plots ----
+
+
+def plots(frame: pl.DataFrame, table: pa.Table) -> None:
+    assert_type(sash.plot(frame, "1h", by="k", on="ts", key=["a", "b"], panels=2, high=high), Figure)
+    sash.plot(table, on="ts", min_periods=3, late="flag", high=high.over("1h"))
+    sash.plot({"x": np.arange(3)}, {"2": 2, "3": 3}, **several)
+    sash.plot([1, 2], 3, high=high)  # wrong: no frame
+    sash.plot(frame, "1h", "k", high=high)  # wrong: options are keywords
+    sash.plot(frame, "1h", panels="2", high=high)  # wrong: a whole number
+    sash.plot(frame, "1h", on=1, high=high)  # wrong: columns are named by text
+    sash.plot(frame, "1h", late="wait", high=high)  # wrong: an unknown word
+    sash.plot(frame, "1h", high=sash.max)  # wrong: not bound to a column
+
+
+# ---- SQL: the kind of table that is given comes back ----
+
+
+def tables(pandas: pd.DataFrame, eager: pl.DataFrame, lazy: pl.LazyFrame, spark: SparkFrame, table: pa.Table) -> None:
+    assert_type(sash.sql("SELECT 1 FROM t", t=pandas), pd.DataFrame)
+    assert_type(sash.sql("SELECT 1 FROM t", t=eager, options=sash.Options(threads=2)), pl.DataFrame)
+    assert_type(sash.sql("SELECT 1 FROM t", t=lazy), pl.DataFrame)
+    assert_type(sash.sql("SELECT 1 FROM t", t=spark, lateness="10s"), SparkFrame)
+    assert_type(sash.sql("SELECT 1 FROM t", t=table), pa.Table)
+    assert_type(sash.sql("SELECT 1 FROM t", t=Relation()), pa.Table)
+    assert_type(sash.sql("SELECT 1 FROM t", t={"x": np.arange(3)}), dict[str, NDArray[Any]])
+    assert_type(sash.sql("SELECT 1 FROM t", t=eager, u=eager), pl.DataFrame)
+    sash.sql("SELECT 1 FROM t", t=eager, u={"x": np.arange(3)}, v=Relation())
+    sash.sql(3, t=eager)  # wrong: a statement is text
+    sash.sql("SELECT 1 FROM t", eager)  # wrong: a table is passed by its name
+    sash.sql("SELECT 1 FROM t", t=[1, 2])  # wrong: no frame
+    sash.sql("SELECT 1 FROM t", t={"x": [1, 2]})  # wrong: columns are arrays
+    sash.sql("SELECT 1 FROM t", t=eager, lateness=sash)  # wrong: a length of time
+    sash.sql("SELECT 1 FROM t", t=eager, options={"threads": 2})  # wrong: sash.Options(…)
+
+
+# ---- pipelines ----
+
+
+def pipelines(batches: Iterator[pa.RecordBatch], queries: sash.Queries) -> None:
+    assert_type(sash.pipe("in", query, "out", follow=True, malformed="error"), Summary)
+    sash.pipe(batches, queries, {"one": "out", "two": lambda batch, name: (batch, name)}, side="side")
+    sash.pipe("in", high, "out")  # wrong: an aggregate, not a query
+    sash.pipe("in", query, "out", "state")  # wrong: options are keywords
+    sash.pipe("in", query, "out", store="state")  # wrong: a store
+    sash.pipe("in", query, "out", malformed="skip")  # wrong: an unknown word
+    sash.pipe("in", query, 3)  # wrong: a sink
+
 
 # ---- operators ----
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from sash.plan.api_types import Columns, Emit, EventFrame, Late, Windows
+    from sash.plan.options import Options
+    from sash.windows.arguments import Length
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """The palette of Okabe and Ito, which colour-blind people can distinguish."""
 
@@ -54,17 +58,35 @@ class _Panel:
     results: pa.Table
 
 
-def plot(data: Any, windows: Any = None, *, key: Any = None, panels: int = 4, **arguments: Any) -> Figure:
+def plot(  # noqa: PLR0913 (public, the parameters of rolling: keyword-only)
+    data: EventFrame,
+    windows: Windows | None = None,
+    *,
+    key: Any = None,
+    panels: int = 4,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> Figure:
     """Draw the values of a frame with the aggregates of their windows.
 
     Aggregates in the unit of their input, such as `max` and `mean`, are drawn over the values; others, such as
     `count` and `std`, have an axis of their own below. Each key has a panel.
 
     data: a frame of pandas, polars or pyarrow, a dict of NumPy arrays, or an object that gives an Arrow stream.
-    windows, arguments: as for `sash.rolling`: the windows, `by=`, `on=`, and the aggregates by name.
     key: the key to draw, or a list of keys; with several columns in `by` each is a tuple. By default the keys with the
         most rows.
     panels: the maximum number of keys that are drawn.
+    windows, by, on, lateness, emit, late, forget, ahead, retract, min_periods, options, aggregates: as for
+        `sash.rolling`.
 
     Returns a figure of matplotlib: `figure.savefig("prices.png")` writes it to a file.
 
@@ -72,8 +94,20 @@ def plot(data: Any, windows: Any = None, *, key: Any = None, panels: int = 4, **
     number, and what `sash.rolling` raises.
     """
     pyplot, dates = _matplotlib()
-    aggregates = {name: value for name, value in arguments.items() if isinstance(value, Aggregated)}
-    query = Query(windows, **{**arguments, "on": time_column(data, windows, arguments.get("on"), aggregates)})
+    query = Query(
+        windows,
+        by=by,
+        on=time_column(data, windows, on, aggregates),
+        lateness=lateness,
+        emit=emit,
+        late=late,
+        forget=forget,
+        ahead=ahead,
+        retract=retract,
+        min_periods=min_periods,
+        options=options,
+        **aggregates,
+    )
     if not isinstance(panels, int) or panels < 1:
         raise ValueError(f"panels= must be an integer of at least 1; got {panels!r}")
     table = _read(query, data)

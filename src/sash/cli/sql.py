@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -18,9 +18,44 @@ from sash.frames.frame_rows import flat
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def sql(statement: str, /, *, lateness: Any = None, options: Any = None, **tables: Any) -> Any:
+    from sash.plan.api_types import ArrayT, ArrowReader, ArrowStream, EagerT_co, EventFrame, FrameT, LazyFrame
+    from sash.plan.options import Options
+    from sash.windows.arguments import Length
+
+
+@overload
+def sql(  # type: ignore[overload-overlap]  # a LazyFrame has a schema, too
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: LazyFrame[EagerT_co]
+) -> EagerT_co: ...
+@overload
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: ArrowReader
+) -> pa.Table: ...
+@overload
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: FrameT
+) -> FrameT: ...
+@overload
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: dict[str, ArrayT]
+) -> dict[str, NDArray[Any]]: ...
+@overload
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: ArrowStream
+) -> pa.Table: ...
+@overload
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: EventFrame
+) -> Any: ...
+def sql(
+    statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: EventFrame
+) -> Any:
     """Compute a SELECT statement with windows; the result is the same kind of frame as the table.
+
+    A LazyFrame gives a DataFrame, and a RecordBatchReader or another Arrow stream a Table.
 
     statement: SQL in DuckDB's dialect: aggregates with OVER, for a result at each row, or GROUP BY with a window, as
         Flink writes it (`FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))`) or Spark

@@ -12,28 +12,97 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from sash.plan.api_types import FrameT
 from sash.plan.as_of import as_of
 from sash.plan.query import Query
 from sash.plan.rolling import rolling
 
+if TYPE_CHECKING:
+    from sash.monoids.arithmetic import Aggregated
+    from sash.plan.api_types import Columns, Emit, EventFrame, Late, Windows
+    from sash.plan.options import Options
+    from sash.windows.arguments import Length
+    from sash.windows.specs import Closed
 
-class Accessor:
+
+class Accessor(Generic[FrameT]):
     """Queries on a frame: `df.sash.rolling("1h", on="ts", high=sash.max("price"))`, `df.sash.run(query)`."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: FrameT) -> None:
         self._frame = frame
 
-    def rolling(self, windows: Any = None, **arguments: Any) -> Any:
-        """`sash.rolling(df, windows, …)`, which explains the arguments."""
-        return rolling(self._frame, windows, **arguments)
+    def rolling(  # noqa: PLR0913 (public, the parameters of sash.rolling: keyword-only)
+        self,
+        windows: Windows | None = None,
+        *,
+        by: Columns | None = (),
+        on: Columns | None = None,
+        lateness: Length | None = None,
+        emit: Emit = "final",
+        late: Late = "drop",
+        forget: Length | None = None,
+        ahead: Length | None = None,
+        retract: str | None = None,
+        min_periods: int = 0,
+        options: Options | None = None,
+        **aggregates: Aggregated,
+    ) -> FrameT:
+        """Compute aggregates over sliding windows of this frame: `sash.rolling(df, windows, …)`.
 
-    def as_of(self, events: Any, windows: Any = None, **arguments: Any) -> Any:
-        """`sash.as_of(df, events, windows, …)`, which explains the arguments."""
-        return as_of(self._frame, events, windows, **arguments)
+        windows, by, on, lateness, emit, late, forget, ahead, retract, min_periods, options, aggregates: as for
+            `sash.rolling`.
+        """
+        return rolling(
+            self._frame,
+            windows,
+            by=by,
+            on=on,
+            lateness=lateness,
+            emit=emit,
+            late=late,
+            forget=forget,
+            ahead=ahead,
+            retract=retract,
+            min_periods=min_periods,
+            options=options,
+            **aggregates,
+        )
 
-    def run(self, query: Query) -> Any:
+    def as_of(  # noqa: PLR0913 (public, the parameters of sash.as_of: keyword-only)
+        self,
+        events: EventFrame,
+        windows: Windows | None = None,
+        *,
+        by: Columns | None = (),
+        on: Columns | None = None,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+        min_periods: int = 0,
+        options: Options | None = None,
+        **aggregates: Aggregated,
+    ) -> FrameT:
+        """Point-in-time features, with this frame as the spine: `sash.as_of(df, events, windows, …)`.
+
+        events, windows, by, on, closed, spine_by, spine_on, min_periods, options, aggregates: as for `sash.as_of`.
+        """
+        return as_of(
+            self._frame,
+            events,
+            windows,
+            by=by,
+            on=on,
+            closed=closed,
+            spine_by=spine_by,
+            spine_on=spine_on,
+            min_periods=min_periods,
+            options=options,
+            **aggregates,
+        )
+
+    def run(self, query: Query) -> FrameT:
         """`query.run(df)`."""
         return query.run(self._frame)
 

@@ -67,6 +67,10 @@ EventTime = SupportsIndex | float | date
 """A time: a number in units of the time column, a datetime (also that of pandas), or a date."""
 
 
+EagerT_co = TypeVar("EagerT_co", covariant=True)
+"""The type of the DataFrame of a LazyFrame."""
+
+
 class PandasFrame(Protocol):
     """A DataFrame of pandas."""
 
@@ -87,6 +91,25 @@ class SchemaFrame(Protocol):
         """The names and types of the columns."""
 
 
+class LazyFrame(SchemaFrame, Protocol[EagerT_co]):
+    """A LazyFrame of polars; `EagerT_co`: the type of its DataFrame."""
+
+    @property
+    def sink_parquet(self) -> Any:
+        """Compute it to a file. No other frame has this method."""
+
+    def describe(self) -> EagerT_co:
+        """Statistics of the columns, as a DataFrame."""
+
+
+class ArrowReader(SchemaFrame, Protocol):
+    """A RecordBatchReader of pyarrow."""
+
+    @property
+    def read_next_batch(self) -> Any:
+        """Read a batch. Tables and batches do not have this method."""
+
+
 class ArrowStream(Protocol):
     """Anything else that exports an Arrow stream, such as a relation of DuckDB."""
 
@@ -102,4 +125,4 @@ ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 """The arrays of a dict of columns; each may have a dtype of its own."""
 
 EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[Any, Any]]
-"""The events of `as_of`: a frame of any kind."""
+"""A frame of any kind, such as the events of `as_of`."""
