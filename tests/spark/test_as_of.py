@@ -115,7 +115,7 @@ def test_spark_gives_what_frames_give(
 
     monkeypatch.setattr(as_of_plan, "packed_ranges", counted)
     # `row` is a column of the events, which results do not stand beside
-    query = SpineQuery(**QUERIES[name].arguments(options=Options(split=split), row=sash.last("row")))
+    query = SpineQuery(**QUERIES[name].arguments(options=Options(split=split)), row=sash.last("row"))
     frame = query.as_of(on_spark(small, SPINE), on_spark(small, EVENTS), **names(query))
     assert (sum(ranges) > 1) == (split is not None)
     assert frame.columns[:4] == SPINE.schema.names

@@ -51,12 +51,20 @@ class QueryGroup:
     names: list[str]
 
     @classmethod
-    def of(cls, query: CombinedQuery, schema: pa.Schema | None, **keywords: Any) -> QueryGroup:
+    def of(
+        cls,
+        query: CombinedQuery,
+        schema: pa.Schema | None,
+        *,
+        mode: Mode,
+        store: Store | None,
+        clock: Callable[[], float] | None,
+    ) -> QueryGroup:
         """Open an operator for queries that share state; equal queries, and one alone, need no combined one."""
         first, *others = query.members.values()
         if all(first == other for other in others):
-            return cls(Operator(first, schema, **keywords), list(query.members))
-        return cls(SharedOperator(query, schema, **keywords), list(query.members))
+            return cls(Operator(first, schema, mode=mode, store=store, clock=clock), list(query.members))
+        return cls(SharedOperator(query, schema, mode=mode, store=store, clock=clock), list(query.members))
 
     def restored(self, data: bytes, clock: Callable[[], float] | None) -> QueryGroup:
         """The same queries with the state of a snapshot."""

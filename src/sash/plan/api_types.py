@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any, Literal, Protocol, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypedDict, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
 from sash.windows.duration import DurationLike
 from sash.windows.specs import WindowKind
+
+if TYPE_CHECKING:
+    from sash.plan.options import Options
+    from sash.windows.arguments import Length
 
 Emit = Literal["final", "changes", "eager"]
 """When results are emitted."""
@@ -126,3 +130,19 @@ ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 
 EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[Any, Any]]
 """A frame of any kind, such as the events of `as_of`."""
+
+
+class QueryChanges(TypedDict, total=False):
+    """Arguments of a query, without its aggregates: those that `Query.rewritten` changes."""
+
+    windows: Windows | None
+    by: Columns | None
+    on: Columns | None
+    lateness: Length | None
+    emit: Emit
+    late: Late
+    forget: Length | None
+    ahead: Length | None
+    retract: str | None
+    min_periods: int
+    options: Options | None

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from sash.plan import validation
 from sash.plan.query import Query
 from sash.windows import Delta, Policy, Punctuation, Time, WindowKind
 from sash.windows.specs import CLOSED
+
+if TYPE_CHECKING:
+    from sash.plan.api_types import Columns, QueryChanges
+    from sash.windows.specs import Closed
 
 
 class SpineQuery(Query):
@@ -27,7 +31,7 @@ class SpineQuery(Query):
         """Do results have all columns of their rows? Not those of the events."""
         return False
 
-    def rewritten(self, **changes: Any) -> SpineQuery:
+    def rewritten(self, **changes: Unpack[QueryChanges]) -> SpineQuery:
         """The query with some of its arguments changed."""
         return SpineQuery(**self.arguments(**changes))
 
@@ -45,7 +49,7 @@ class AsOfQuery:
     spine_on: str
 
     @staticmethod
-    def of(query: Query, closed: Any, spine_by: Any, spine_on: Any) -> AsOfQuery:
+    def of(query: Query, closed: Closed, spine_by: Columns | None, spine_on: str | None) -> AsOfQuery:
         """The query with validated arguments."""
         validation.one_of("closed", closed, CLOSED)
         if not query.on:

@@ -10,7 +10,7 @@ an iterator of record batches   sash.engine
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.plan.api_types import Mode
     from sash.plan.as_of_query import AsOfQuery
     from sash.plan.queries import Queries
     from sash.plan.query import Query
@@ -34,9 +35,11 @@ def package_of(data: Any) -> str | None:
     return next((name for name in packages if name in HOSTS), None)
 
 
-def operator(query: Query, schema: pa.Schema | None, **keywords: Any) -> Any:
+def operator(
+    query: Query, schema: pa.Schema | None, *, mode: Mode, store: Store | None, clock: Callable[[], float] | None
+) -> Any:
     """An operator for the query. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine", "an operator").Operator(query, schema, **keywords)
+    return _host("sash.engine", "an operator").Operator(query, schema, mode=mode, store=store, clock=clock)
 
 
 def reader(query: Query, store: Store, schema: pa.Schema | None) -> Any:
@@ -51,9 +54,11 @@ def migrate(query: Query, state: Any, from_query: Query, to: Store | None) -> An
     return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
-def queries_operator(queries: Queries, schema: pa.Schema | None, **keywords: Any) -> Any:
+def queries_operator(
+    queries: Queries, schema: pa.Schema | None, *, mode: Mode, store: Store | None, clock: Callable[[], float] | None
+) -> Any:
     """An operator for several queries. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine", "an operator").QueriesOperator(queries, schema, **keywords)
+    return _host("sash.engine", "an operator").QueriesOperator(queries, schema, mode=mode, store=store, clock=clock)
 
 
 def count_operations(queries: Queries, sample: Any) -> Any:

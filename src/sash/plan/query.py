@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
     from sash.engine.operator import Operator
     from sash.engine.state_reader import StateReader
-    from sash.plan.api_types import ArrayT, ArrowStream, Columns, Emit, EventFrame, FrameT, Late, Mode, Windows
+    from sash.plan.api_types import (
+        ArrayT,
+        ArrowStream,
+        Columns,
+        Emit,
+        EventFrame,
+        FrameT,
+        Late,
+        Mode,
+        QueryChanges,
+        Windows,
+    )
     from sash.plan.bound_query import BoundQuery
     from sash.plan.planner import Plan
     from sash.stores import Store
@@ -161,11 +172,11 @@ class Query:
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
-    def rewritten(self, **changes: Any) -> Query:
+    def rewritten(self, **changes: Unpack[QueryChanges]) -> Query:
         """The query with some of its arguments changed."""
         return Query(**self.arguments(**changes))
 
-    def arguments(self, **changes: Any) -> dict[str, Any]:
+    def arguments(self, **changes: Unpack[QueryChanges]) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
         names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "min_periods", "options")
         kept = {name: getattr(self, name) for name in names}
