@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sash.engine.output import Output
 from sash.engine.state_header import StoredState
 from sash.engine.time_numbers import Watermark
@@ -46,7 +44,7 @@ class Backend:
         if self.durable is not None:
             self.durable.transaction.require_owner()
 
-    def lookup_time(self, at: Any, newest: Any, watermark: Watermark) -> Any:
+    def lookup_time(self, at: Watermark, newest: Watermark, watermark: Watermark) -> Watermark:
         """The time of a lookup: `at`, or else the later of the newest row of its keys and the watermark."""
         if at is not None or self.bound_query.time is None:
             return at

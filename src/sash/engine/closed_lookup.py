@@ -11,15 +11,16 @@ lookup processes. A window closed at its start that ends there would need that r
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.engine.input_checks import GivenTime
+from sash.engine.time_numbers import Watermark
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.windows.specs import CLOSED
+from sash.windows.specs import CLOSED, Closed
 
 
 def holds_own_time(closed: str) -> bool:
@@ -38,10 +39,11 @@ def ends_with_peers(window: WindowSpec, closed: str | None) -> bool:
     return holds_own_time(own if closed is None else closed)
 
 
-def require_closed(bound_query: BoundQuery, closed: Any, at: tuple[Any, Any], watermark: Any) -> None:
-    """Raises ValueError for a lookup with `closed` that the state cannot answer; `at` as given and as a number."""
+def require_closed(
+    bound_query: BoundQuery, closed: Closed, at: GivenTime | None, reached: Watermark, watermark: Watermark
+) -> None:
+    """Raises ValueError for a lookup with `closed` that the state cannot answer; `reached`: `at` as a number."""
     validation.one_of("closed", closed, CLOSED)
-    given, reached = at
     if reached is None:
         raise ValueError(f"lookup(closed={closed!r}) says which rows at at= count: give the time, at=")
     for window in bound_query.windows:
@@ -55,13 +57,13 @@ def require_closed(bound_query: BoundQuery, closed: Any, at: tuple[Any, Any], wa
         if closed == "both" or (watermark is not None and reached <= watermark):
             where = "" if closed == "both" else " is at the watermark, and"
             raise ValueError(
-                f"lookup(at={given!r}, closed={closed!r}){where} needs the row at the start of {window.window!r}, "
+                f"lookup(at={at!r}, closed={closed!r}){where} needs the row at the start of {window.window!r}, "
                 f"which may have been evicted: give the window closed={closed!r}"
                 + ("" if closed == "both" else ", or ask for a later time")
             )
 
 
-def require_before(last: Numbers, at: Any, closed: str, window: WindowSpec) -> None:
+def require_before(last: Numbers, at: float, closed: str, window: WindowSpec) -> None:
     """Raises ValueError if a running partial holds rows that a window at this time does not."""
     if ((last > at) | ((last == at) & (not holds_own_time(closed)))).any():
         raise ValueError(

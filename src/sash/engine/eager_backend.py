@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +20,8 @@ from sash.engine.state_header import Header
 from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
+from sash.windows.arguments import Length
+from sash.windows.specs import Closed
 
 
 class EagerBackend(Backend):
@@ -119,13 +120,15 @@ class EagerBackend(Backend):
 
     # ---- lookups ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Watermark, closed: str | None) -> Pairs:
+    def lookup(
+        self, columns: list[pa.Array], at: Watermark, last: Length | None, watermark: Watermark, closed: Closed | None
+    ) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
         found = EagerLookup(self.engine, columns, watermark, closed)
         return found.results(self.lookup_time(at, found.newest(), watermark), last)
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Watermark:
         """The least watermark at which a timer is due; None if none is."""
         return self.engine.due
 

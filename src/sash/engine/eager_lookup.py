@@ -39,6 +39,7 @@ from sash.kernels.loops.eager_windows import (
     START_AT,
 )
 from sash.plan.planner import element_kind
+from sash.windows.arguments import Length
 
 
 class EagerLookup:
@@ -54,11 +55,11 @@ class EagerLookup:
         self.asked = np.where(alive, found, -1)
         self.slots = np.unique(self.asked[alive])
 
-    def newest(self) -> Any:
+    def newest(self) -> Watermark:
         """The time of the newest row of these keys; None if they have none."""
         return self.state.last[self.slots].max().item() if len(self.slots) else None
 
-    def results(self, at: Any, last: Any) -> Pairs:
+    def results(self, at: Watermark, last: Length | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys. Raises a monoid's exception."""
         rules, state = self.state.rules.rules, self.state
         sizes = [r.window.size if last is None else shorter(r.window, self.engine.bound_query, last) for r in rules]
@@ -90,7 +91,7 @@ class EagerLookup:
         a, count = int(rows.heads[slot, OFFSET] + rows.heads[slot, START]), int(rows.heads[slot, COUNT])
         return a, rows.time[a : a + count]
 
-    def _range(self, rule: WindowRule, size: Any, slot: int, at: Any) -> list[int]:
+    def _range(self, rule: WindowRule, size: Any, slot: int, at: Watermark) -> list[int]:
         """The range of a window of a slot."""
         rows, state = self.state.rows, self.state
         a, time = self._times(slot)
@@ -122,7 +123,7 @@ class EagerLookup:
         found[START_AT], found[END_AT] = lo, hi
         return found
 
-    def _bounds(self, rule: WindowRule, size: Any, slot: int, at: Any, until: int) -> tuple[int, int]:
+    def _bounds(self, rule: WindowRule, size: Any, slot: int, at: Watermark, until: int) -> tuple[int, int]:
         """The indices of a window's rows among the first `until`, regardless of session and key expiry."""
         window, rows = closed_as(rule.window, self.closed), self.state.rows
         kind, (a, time) = element_kind(window), self._times(slot)

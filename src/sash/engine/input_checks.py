@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
+from sash.plan.api_types import EventTime, Frame
 from sash.plan.bound_query import TimeAxis
 from sash.windows.duration import UNITS
 
 LAST = 2**63 - 1
+
+GivenKeys = Mapping[str, Any] | Frame
+"""Keys as users pass them: the columns of `by`."""
+
+GivenTime: TypeAlias = EventTime | np.datetime64 | pa.Scalar
+"""A time as users pass it to an operator."""
 
 
 def check_schema(given: pa.Schema, schema: pa.Schema) -> None:
@@ -124,7 +131,7 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
     return together(table.combine_chunks().to_batches(), table.schema)
 
 
-def number(watermark: Any, axis: TimeAxis, what: str = "advance()") -> Any:
+def number(watermark: GivenTime, axis: TimeAxis, what: str = "advance()") -> float:
     """A time as a number in units of its column. Raises TypeError, naming `what`, if it is of another kind."""
     if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
         found = _of_time(watermark, axis)
@@ -150,7 +157,7 @@ def _scalar(value: Any) -> pa.Scalar:
     return pa.scalar(value)
 
 
-def _of_time(watermark: Any, axis: TimeAxis) -> Any:
+def _of_time(watermark: Any, axis: TimeAxis) -> float | None:
     """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is of another kind."""
     try:
         scalar = watermark if isinstance(watermark, pa.Scalar) else _scalar(watermark)

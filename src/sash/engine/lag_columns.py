@@ -7,13 +7,13 @@ rows      a  b  c  d  e          n = 2, at e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.input_encoding import numbers, present
-from sash.kernels.column.column_kernels import RangeBounds
+from sash.kernels.column.column_kernels import Places, RangeBounds
 from sash.kernels.loops.array_types import Flags
 from sash.monoids import Delta, Lag, Monoid
 from sash.monoids.null_rows import NullRows
@@ -27,6 +27,15 @@ EXACT_AS_FLOAT = 2**53
 
 class RangeOverflow(Exception):
     """A difference of integers exceeds 64 bits."""
+
+
+class RowPairs(NamedTuple):
+    """The two rows of each window that are compared."""
+
+    last: Places
+    before: Places
+    in_window: Flags
+    """Which windows hold both."""
 
 
 def lag_of(monoid: Monoid) -> Lag | None:
@@ -49,7 +58,7 @@ def lag_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultC
     if monoid is lag:
         return inputs.payload(last - lag.n, enough, 0)
     values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, present))
-    found, valid = changes(lag, values, known, (last, last - lag.n, enough))
+    found, valid = changes(lag, values, known, RowPairs(last, last - lag.n, enough))
     return inputs.back(inputs.spec.result, found, valid)
 
 
@@ -67,17 +76,13 @@ def exact_floats(column: Any) -> NDArray[np.float64] | None:
     return values.astype(np.float64, copy=False)
 
 
-def changes(
-    monoid: Monoid, values: NDArray[Any], non_null: Flags, places: tuple[Any, Any, Flags]
-) -> tuple[NDArray[Any], Flags]:
-    """The differences or relative changes between values at two places, and which are valid.
+def changes(monoid: Monoid, values: NDArray[Any], non_null: Flags, pairs: RowPairs) -> tuple[NDArray[Any], Flags]:
+    """The differences or relative changes between the values of pairs of rows, and which are valid.
 
-    `non_null`: which values are not null; `places`: the last rows, those before, and which windows hold both. Raises
-    RangeOverflow.
+    `non_null`: which values are not null. Raises RangeOverflow.
     """
-    last, before, wanted = places
-    last, before = np.where(wanted, last, 0), np.where(wanted, before, 0)
-    valid = wanted & non_null[last] & non_null[before]
+    last, before = np.where(pairs.in_window, pairs.last, 0), np.where(pairs.in_window, pairs.before, 0)
+    valid = pairs.in_window & non_null[last] & non_null[before]
     now, then = values[last], values[before]
     with np.errstate(all="ignore"):
         difference = now - then

@@ -8,7 +8,6 @@ rows ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ resul
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +28,13 @@ from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows, ti
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
-from sash.engine.time_numbers import later
+from sash.engine.time_numbers import Watermark, later
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
+from sash.windows.arguments import Length
+from sash.windows.specs import Closed
 
 
 class LiveBackend(Backend):
@@ -120,11 +121,11 @@ class LiveBackend(Backend):
         if self.bound is not None:
             self.bound.enforce()
 
-    def advance(self, now: Any, closing: bool) -> pa.RecordBatch:
+    def advance(self, now: Watermark, closing: bool) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are due."""
         return self.step(self.nothing, now, closing)
 
-    def step(self, given: TimedRows, now: Any, closing: bool = False) -> pa.RecordBatch:
+    def step(self, given: TimedRows, now: Watermark, closing: bool = False) -> pa.RecordBatch:
         """Process rows; returns the results that are due at the watermark `now`, or all if `closing`."""
         settled = self.release_rows(given, now, closing)
         if closing and self.bound is not None and closes_in_groups(self):
@@ -134,7 +135,7 @@ class LiveBackend(Backend):
             self.load_keys(settled, now, closing)
         return self.emitted(self.engine.step(settled, now=now, closing=closing))
 
-    def release_rows(self, given: TimedRows, now: Any, closing: bool) -> TimedRows:
+    def release_rows(self, given: TimedRows, now: Watermark, closing: bool) -> TimedRows:
         """Push rows into the reorder buffer, and return those that the watermark `now` releases."""
         if self.durable is not None:
             for rows in self.durable.buffered.release(now, closing):
@@ -147,7 +148,7 @@ class LiveBackend(Backend):
     _in_groups = False
     """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
-    def sorted_step(self, given: TimedRows, rest: int, before: Any, closing: bool) -> pa.RecordBatch:
+    def sorted_step(self, given: TimedRows, rest: int, before: Watermark, closing: bool) -> pa.RecordBatch:
         """Process the first `rest` of sorted rows; `before`: the time of the last row; `closing`: none will follow."""
         if self.durable is not None:
             self.load_keys(given, None, everything=True)
@@ -157,7 +158,7 @@ class LiveBackend(Backend):
         """The results of a step that are emitted, as a batch."""
         return self.output.final(self.engine.keys, step, None if self.emitter is None else self.emitter.chosen(step))
 
-    def load_keys(self, rows: TimedRows, now: Any, everything: bool) -> None:
+    def load_keys(self, rows: TimedRows, now: Watermark, everything: bool) -> None:
         """Load the keys that a step needs from the store."""
         assert self.durable is not None
         columns = [key_column(rows.table.column(name)) for name in self.bound_query.by]
@@ -229,7 +230,9 @@ class LiveBackend(Backend):
 
     # ---- lookups ----
 
-    def lookup(self, columns: list[pa.Array], at: Any, last: Any, watermark: Any, closed: str | None) -> Pairs:
+    def lookup(
+        self, columns: list[pa.Array], at: Watermark, last: Length | None, watermark: Watermark, closed: Closed | None
+    ) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys."""
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
@@ -265,7 +268,7 @@ class LiveBackend(Backend):
                 self._marks = None
             self._enforce_bound()
 
-    def _visible(self, time: Numbers, at: Any) -> Ints:
+    def _visible(self, time: Numbers, at: float) -> Ints:
         """The buffered rows that a lookup at a time needs: those up to it, and later ones for windows that look ahead.
 
         Raises ValueError if other windows of the query would hold such later rows, too.
@@ -299,7 +302,7 @@ class LiveBackend(Backend):
             raise
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Watermark:
         """The least watermark at which a timer or a buffered row is due; None if nothing is."""
         waiting = [self.engine.timers.next, None if self.buffer is None else self.buffer.due]
         waiting.append(None if self.durable is None else self.durable.due)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_true, array, no_rows
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
-from sash.engine.input_checks import record_batch
+from sash.engine.input_checks import GivenKeys, record_batch
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, key_column
 from sash.engine.live_aggregate import LiveAggregate
@@ -30,7 +30,7 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import below, moved_bounds, moved_times
+from sash.engine.time_numbers import Watermark, below, moved_bounds, moved_times
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
@@ -39,10 +39,10 @@ from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, OPEN
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.windows.arguments import length
+from sash.windows.arguments import Length, length
 
 
-def key_columns(bound_query: BoundQuery, keys: Any) -> list[pa.Array]:
+def key_columns(bound_query: BoundQuery, keys: GivenKeys) -> list[pa.Array]:
     """The keys of a lookup as columns.
 
     Raises ValueError, naming the column, if one is missing or too many, TypeError for one value in place of a column.
@@ -131,11 +131,11 @@ class Lookup:
     def _nothing(self) -> TimedRows:
         return TimedRows(no_rows(decoded_schema(self.bound_query.schema)), np.zeros(0, self.engine.numbers), NO_INTS)
 
-    def newest(self) -> Any:
+    def newest(self) -> Watermark:
         """The time of the newest row of these keys; None if they have none."""
         return None if not len(self.slots) else self.engine.table["stamps"][self.slots, LAST].max().item()
 
-    def results(self, at: Any, last: Any, watermark: Any) -> Pairs:
+    def results(self, at: Watermark, last: Length | None, watermark: Watermark) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys asked for."""
         try:
             return self._results(at, last)
@@ -143,7 +143,7 @@ class Lookup:
             if self._is_ahead(at, last, watermark):
                 self._restart(self.slots)
 
-    def _results(self, at: Any, last: Any) -> Pairs:
+    def _results(self, at: Watermark, last: Length | None) -> Pairs:
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found: Pairs = {}
         for assigner, aggregates in self.engine.groups:
@@ -163,7 +163,7 @@ class Lookup:
         for assigner in self.engine.arena_assigners:
             assigner.arena.reset(slots)
 
-    def _is_ahead(self, at: Any, last: Any, watermark: Any) -> bool:
+    def _is_ahead(self, at: Watermark, last: Length | None, watermark: Watermark) -> bool:
         """May the lookup have advanced structures beyond the windows of rows to come?"""
         if self.reads_only or not self.of_rows:
             return False
@@ -171,7 +171,7 @@ class Lookup:
             last is not None
             or self.closed is not None
             or self.engine.ahead is not None
-            or (self.bound_query.time is not None and (watermark is None or at > watermark))
+            or (at is not None and (watermark is None or at > watermark))
         )
 
     def _reset_passed(self, assigner: ArenaAssigner, windows: list[WindowRanges]) -> None:
@@ -196,13 +196,14 @@ class Lookup:
 
     # ---- which elements ----
 
-    def _window(self, assigner: WindowAssigner, w: int, at: Any, last: Any) -> WindowRanges:
+    def _window(self, assigner: WindowAssigner, w: int, at: Watermark, last: Length | None) -> WindowRanges:
         slots = self.slots
         window = assigner.windows[w]
         size = window.size if last is None else shorter(window, self.bound_query, last)
         zeros = np.zeros(len(slots), np.int64)
         if isinstance(assigner, RunningAssigner):
             if self.closed is not None:
+                assert at is not None  # `closed` needs a time
                 require_before(self.engine.table["stamps"][slots, LAST], at, self.closed, window)
             self._empty_closed(assigner, slots, at)
             on = all_true(len(slots))
@@ -212,7 +213,7 @@ class Lookup:
         on = his - los >= int(size or 1) if window.full else np.ones(len(slots), np.bool_)
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
-    def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Any) -> None:
+    def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Watermark) -> None:
         """Empty the partials of windows that have ended."""
         heads = self.engine.table[f"{assigner.name}.heads"]
         is_open = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
@@ -222,7 +223,7 @@ class Lookup:
         for aggregate in self.engine.aggregates_of(assigner):
             self.engine.table[aggregate.name, "base"][ended] = self.engine.table[aggregate.name, "totals"][ended]
 
-    def _ranges(self, assigner: ArenaAssigner, w: int, at: Any, size: Any) -> tuple[Ints, Ints]:
+    def _ranges(self, assigner: ArenaAssigner, w: int, at: Watermark, size: Any) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""
         heads, columns = assigner.arena.heads, assigner.arena.columns
         window = closed_as(assigner.windows[w], self.closed)
@@ -271,7 +272,7 @@ class Rings:
             some = some[low[some] < high[some]]
         return low
 
-    def shifted(self, window: WindowSpec, at: Any, open_end: bool) -> tuple[Ints, Ints]:
+    def shifted(self, window: WindowSpec, at: Watermark, open_end: bool) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a shifted window at a time, without one at the last row."""
         if window.kind == "count":
             time = self.assigner.arena.columns["time"]
@@ -286,7 +287,7 @@ class Rings:
             lo = np.maximum(lo, self._moved(moved_bounds(fixed, self.assigner.numbers)[0], ends[0]))
         return np.minimum(lo, hi), hi
 
-    def _moved(self, bound: MovedBound, at: Any) -> Ints:
+    def _moved(self, bound: MovedBound, at: float) -> Ints:
         """The first position of each slot beyond a bound at a distance from a time."""
         by, floor, ceiling, inclusive = bound
         if at < floor or at > ceiling:
@@ -305,7 +306,7 @@ Side = Literal["left", "right"]
 """As for `searchsorted`."""
 
 
-def window_start(window: WindowSpec, size: Any, at: Any, values: Numbers, stop: int) -> int:
+def window_start(window: WindowSpec, size: Any, at: Watermark, values: Numbers, stop: int) -> int:
     """The first row of a window over the rows before `stop` that ends at the time `at`.
 
     `values`: the column that the window is measured on, times or that of a Delta window.
@@ -329,12 +330,12 @@ def start_bounds(window: WindowSpec, size: Any, newest: Numbers) -> tuple[Number
     return least, "right" if open_start and newest.dtype.kind == "f" else "left"
 
 
-def open_slide(window: WindowSpec, at: Any, numbers: np.dtype[Any]) -> Any:
+def open_slide(window: WindowSpec, at: Watermark, numbers: np.dtype[Any]) -> Any:
     """The number of the slide in progress at a time."""
     return slide_grid.last_end(window, np.array([at], numbers), window.closed == "right")[0] + 1
 
 
-def shorter(window: WindowSpec, bound_query: BoundQuery, last: Any) -> Any:
+def shorter(window: WindowSpec, bound_query: BoundQuery, last: Length) -> float:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
     if window.kind == "count" and window.slide == "row":
         if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(window.size or 1):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
 from sash.engine.atomic_calls import AtomicCalls, Work
-from sash.engine.input_checks import check_schema, number, record_batch
+from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
@@ -37,6 +37,8 @@ from sash.plan.bound_query import MODES
 from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
+from sash.windows.arguments import Length
+from sash.windows.specs import Closed
 
 After = Literal["peers", "rows", "nothing"]
 """What may follow sorted rows: peers of the last one, only later rows and other keys, or nothing."""
@@ -92,7 +94,9 @@ class Operator(AtomicCalls):
         super()._reopen()
         self.backend.claim()
 
-    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
+    def _lookup(
+        self, keys: GivenKeys, at: GivenTime | None, last: Length | None, closed: Closed | None
+    ) -> pa.RecordBatch:
         self.backend.require_owner()
         return super()._lookup(keys, at, last, closed)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.engine.closed_lookup import require_closed, with_empty
 from sash.engine.eager_backend import EagerBackend
-from sash.engine.input_checks import number, require_movable
+from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import Pairs, key_columns
@@ -23,7 +23,7 @@ from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import finite
+from sash.engine.time_numbers import Watermark, finite
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.category_order import schema_categories
@@ -125,11 +125,15 @@ class OperatorBase:
         with self._single:
             return self._lookup(keys, at, last, closed)
 
-    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
+    def _lookup(
+        self, keys: GivenKeys, at: GivenTime | None, last: Length | None, closed: Closed | None
+    ) -> pa.RecordBatch:
         columns = key_columns(self.bound_query, keys)
         return self.output.looked_up(columns, self._looked_up(columns, at, last, closed))
 
-    def _looked_up(self, columns: list[pa.Array], at: Any, last: Any, closed: Any) -> Pairs:
+    def _looked_up(
+        self, columns: list[pa.Array], at: GivenTime | None, last: Length | None, closed: Closed | None
+    ) -> Pairs:
         """The results of each aggregate over each window for these keys."""
         time = self.bound_query.time
         if at is not None and time is None:
@@ -142,7 +146,7 @@ class OperatorBase:
                 "left the windows since then are no longer stored"
             )
         if closed is not None:
-            require_closed(self.bound_query, closed, (at, reached), watermark)
+            require_closed(self.bound_query, closed, at, reached, watermark)
         self._recover()
         found = self.backend.lookup(columns, reached, last, watermark, closed)
         if closed is not None:
@@ -150,7 +154,7 @@ class OperatorBase:
         return found
 
     @property
-    def watermark(self) -> Any:
+    def watermark(self) -> Watermark:
         """The watermark, in units of the time column; None before there is one."""
         self._require_opened("watermark")
         return None if self.schema is None else self.progress.watermark
@@ -162,7 +166,7 @@ class OperatorBase:
         return None if self.schema is None else deepcopy(self.progress.offset)
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Watermark:
         """The least watermark at which something is due, in units of the time column; None if nothing is."""
         self._require_opened("due")
         if self.schema is None:

@@ -12,10 +12,11 @@ generation is refused: then the writer has committed in between, and the lookup 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import pyarrow as pa
 
+from sash.engine.input_checks import GivenKeys, GivenTime
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator_base import OperatorBase
 from sash.engine.root_page import HEADER, stored_mode, stored_schema
@@ -23,6 +24,8 @@ from sash.engine.single_user import SingleUser
 from sash.plan.query import Query
 from sash.stores import PageError, Store
 from sash.stores.store import Refreshable, checked_store
+from sash.windows.arguments import Length
+from sash.windows.specs import Closed
 
 ATTEMPTS = 100
 """The most attempts of a lookup, which starts again if the writer has committed meanwhile."""
@@ -73,7 +76,9 @@ class StateReader(OperatorBase):
             self._retried(lambda: None)
             return self._header != before
 
-    def _lookup(self, keys: Any, at: Any, last: Any, closed: Any) -> pa.RecordBatch:
+    def _lookup(
+        self, keys: GivenKeys, at: GivenTime | None, last: Length | None, closed: Closed | None
+    ) -> pa.RecordBatch:
         return self._retried(lambda: super(StateReader, self)._lookup(keys, at, last, closed))
 
     def _require_schema(self, what: str) -> None:
