@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import sash
 from benchmarks import page
-from benchmarks.flink import BACKENDS, PASS_THROUGH, Flink, FlinkJob, flink, per_row, per_slide
+from benchmarks.flink import BACKENDS, PROJECTION, Flink, FlinkJob, flink, per_row, per_slide
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.timestamp("ms")), ("x", pa.float64())])
 SECOND = 1000
@@ -118,7 +118,7 @@ def theirs(jvm: Flink, sizes: Sizes) -> list[list[Any]]:
     """A row for each statement: nanoseconds a row on each backend."""
     keys, rows = 1_000, sizes.flink_rows
     statements = {
-        "Flink, pass-through": PASS_THROUGH,
+        "Flink, pass-through": PROJECTION,
         "Flink, at each row": per_row(60),
         "Flink, every second": per_slide(60, 1),
     }

@@ -31,7 +31,7 @@ CREATE TABLE source (id BIGINT, k BIGINT, x DOUBLE, ts AS TO_TIMESTAMP_LTZ(id, 3
   'fields.k.min' = '0', 'fields.k.max' = '{keys}', 'fields.x.min' = '0', 'fields.x.max' = '1')
 """
 SINK = "CREATE TABLE sink (k BIGINT, high DOUBLE, total DOUBLE) WITH ('connector' = 'blackhole')"
-PASS_THROUGH = "SELECT k, x, x FROM source"
+PROJECTION = "SELECT k, x, x FROM source"
 
 
 def per_row(seconds: int) -> str:

@@ -129,9 +129,9 @@ def verdicts(found: Rates) -> list[list[str]]:
         for backend, least in GOALS.items():
             ours, theirs = found.get((plan, SASH)), found.get((plan, backend))
             if ours and theirs:
-                met = "met" if ours >= least * theirs else "**missed**"
+                verdict = "met" if ours >= least * theirs else "**missed**"
                 what = f"{plan}, {FEW:,} keys, ahead of Flink on {'the heap' if backend == 'heap' else backend}"
-                rows.append([what, f"at least {least}", f"{ours / theirs:.1f}", met])
+                rows.append([what, f"at least {least}", f"{ours / theirs:.1f}", verdict])
     return rows
 
 

@@ -55,8 +55,8 @@ def by_pandas(frame: pd.DataFrame, width: int, function: Any) -> pd.DataFrame:
 
 
 def by_polars(frame: pl.DataFrame, width: int, function: Any) -> pl.DataFrame:
-    rolled = pl.col("x").rolling_map(lambda values: function(values.to_numpy()), width, min_samples=1)
-    return frame.with_columns(out=rolled)
+    expression = pl.col("x").rolling_map(lambda values: function(values.to_numpy()), width, min_samples=1)
+    return frame.with_columns(out=expression)
 
 
 def ours(frame: Any, width: int, monoid: Monoid) -> Any:

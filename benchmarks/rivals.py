@@ -95,12 +95,12 @@ class Pandas(OursOnPandas):
         else:
             rolling = over.rolling(f"{case.microseconds}us", on="t")
         first, *others = function.ours.columns
-        rolled = getattr(rolling[first], str(function.pandas))(*(frame[other] for other in others)).to_numpy()
+        values = getattr(rolling[first], str(function.pandas))(*(frame[other] for other in others)).to_numpy()
         result = frame.copy(deep=False)
         if case.keys > 1:  # the results come by key, and go back to their rows
-            by_key, rolled = rolled, np.empty_like(rolled)
-            rolled[np.argsort(frame["k"].to_numpy(), kind="stable")] = by_key
-        result["out"] = rolled
+            by_key, values = values, np.empty_like(values)
+            values[np.argsort(frame["k"].to_numpy(), kind="stable")] = by_key
+        result["out"] = values
         return result
 
 
@@ -111,8 +111,8 @@ class Polars(OursOnPolars):
         return function.polars is not None or function.fold is not None
 
     def run(self, frame: pl.DataFrame, function: Function, case: Case) -> pl.DataFrame:
-        rolled = self.expression(function, case)
-        return frame.with_columns(out=rolled.over("k") if case.keys > 1 else rolled)
+        expression = self.expression(function, case)
+        return frame.with_columns(out=expression.over("k") if case.keys > 1 else expression)
 
     def folds(self, function: Function, case: Case) -> bool:
         return self.special(function, case) is None
@@ -135,10 +135,10 @@ class Polars(OursOnPolars):
                 return function.fold.rolling(pl.int_range(pl.len()), period=f"{case.width}i")
             return function.fold.rolling("t", period=period)
         if case.over == "rows":
-            rolled: pl.Expr = special(*inputs, window_size=case.width, min_samples=len(inputs))
+            expression: pl.Expr = special(*inputs, window_size=case.width, min_samples=len(inputs))
         else:
-            rolled = special(*inputs, "t", period)
-        return rolled
+            expression = special(*inputs, "t", period)
+        return expression
 
 
 class Bottleneck(Contestant):

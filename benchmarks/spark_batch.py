@@ -20,7 +20,7 @@ from typing import Any
 
 import sash.spark
 from benchmarks import page
-from benchmarks.spark_rivals import CONTESTANTS, TENTH, Contest, Table, guessed, rolled, seconds, written
+from benchmarks.spark_rivals import CONTESTANTS, TENTH, Contest, Table, guessed, run_sash, seconds, written
 from benchmarks.spark_verdict import Found, growth, over, said, verdicts
 
 Show = Callable[["Results"], None]
@@ -160,7 +160,7 @@ def split(spark: Any, folder: Path, rows: int, results: Results, show: Show) -> 
             for _ in range(sizes.repeats):
                 for parts, fastest in best.items():
                     began = time.perf_counter()
-                    written(rolled(data, contest, by, parts))
+                    written(run_sash(data, contest, by, parts))
                     best[parts] = min(fastest, time.perf_counter() - began)
             results.parts[f"{rows:,} rows, {label}, {contest.name}"] = best[1], best[2]
             show(results)

@@ -52,11 +52,11 @@ def identity(data: Any, _contest: Contest) -> Any:
 
 
 def ours(data: Any, contest: Contest) -> Any:
-    return rolled(data, contest, "k")
+    return run_sash(data, contest, "k")
 
 
-def rolled(data: Any, contest: Contest, by: Any, split: int = 1) -> Any:
-    """This library, with so many parts for a key."""
+def run_sash(data: Any, contest: Contest, by: Any, split: int = 1) -> Any:
+    """Run sash, with the rows of each key split into this many time ranges."""
     aggregates = {name: getattr(sash, name)("x") for name in contest.aggregates}
     windows = {str(width): width for width in contest.widths}
     return sash.rolling(data, windows, by=by, on="t", options=sash.Options(split=split), **aggregates)
@@ -79,14 +79,14 @@ def theirs(data: Any, contest: Contest) -> Any:
 def with_pandas(data: Any, contest: Contest) -> Any:
     names = [(name, width) for width in contest.widths for name in contest.aggregates]
 
-    def rolled(group: Any) -> Any:
+    def run_pandas(group: Any) -> Any:
         group = group.sort_values("t")
         for name, width in names:
             group[f"{name}_{width}"] = getattr(group["x"].rolling(width, min_periods=1), name)()
         return group
 
     made = ", ".join(f"{name}_{width} double" for name, width in names)
-    return data.groupBy("k").applyInPandas(rolled, f"k long, t long, x double, {made}")
+    return data.groupBy("k").applyInPandas(run_pandas, f"k long, t long, x double, {made}")
 
 
 CONTESTANTS: dict[str, Callable[[Any, Contest], Any]] = {

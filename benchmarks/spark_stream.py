@@ -239,8 +239,8 @@ def verdicts(found: Found, held: Found) -> list[list[str]]:
     """Each goal that was measured: what was asked, what was found, whether it is met."""
     rows: list[list[str]] = []
 
-    def goal(name: str, asked: str, value: float, met: bool) -> None:
-        rows.append([name, asked, f"{value:.2f}", "met" if met else "**missed**"])
+    def goal(name: str, asked: str, value: float, is_reached: bool) -> None:
+        rows.append([name, asked, f"{value:.2f}", "met" if is_reached else "**missed**"])
 
     def rate(name: str, keys: int, results: bool = False) -> float:
         one = found.get((name, keys))

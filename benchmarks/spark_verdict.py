@@ -33,11 +33,11 @@ class Goal:
             return [self.name, limit, "not measured"]
         choose: Callable[..., str] = min if self.least else max
         worst = choose(self.by_cell, key=self.by_cell.__getitem__)
-        met = {
+        reached = {
             cell: (figure >= self.limit) == self.least or figure == self.limit for cell, figure in self.by_cell.items()
         }
-        where = f"{worst}; {sum(met.values())} of {len(met)} met"
-        return [self.name, limit, verdict_cell(self.by_cell[worst], met[worst], where)]
+        where = f"{worst}; {sum(reached.values())} of {len(reached)} met"
+        return [self.name, limit, verdict_cell(self.by_cell[worst], reached[worst], where)]
 
 
 def said(cell: Cell) -> str:

@@ -67,10 +67,10 @@ def verdicts(found: dict[str, Found]) -> str:
                 for window in goal.windows
                 for cell, ratio in ratios(found[window], goal.functions, goal.others, ours).items()
             }
-            met = sum(ratio >= goal.times for ratio in by_cell.values())
+            reached = sum(ratio >= goal.times for ratio in by_cell.values())
             worst = min(by_cell, key=by_cell.__getitem__)
             cells.append(
-                verdict_cell(by_cell[worst], by_cell[worst] >= goal.times, f"{worst}; {met} of {len(by_cell)} met")
+                verdict_cell(by_cell[worst], by_cell[worst] >= goal.times, f"{worst}; {reached} of {len(by_cell)} met")
             )
         against = ", ".join(goal.others)
         lines.append(
@@ -85,6 +85,6 @@ def verdicts(found: dict[str, Found]) -> str:
     return page.table(["windows: functions; the fastest of", "goal", *(f"{ours}, worst" for ours in OURS)], lines)
 
 
-def verdict_cell(figure: float, met: bool, where: str) -> str:
+def verdict_cell(figure: float, is_reached: bool, where: str) -> str:
     """A figure and where it was found."""
-    return f"{figure:.2f}× ({where})" if met else f"**{figure:.2f}×** ({where})"
+    return f"{figure:.2f}× ({where})" if is_reached else f"**{figure:.2f}×** ({where})"

@@ -16,7 +16,7 @@ import pytest
 from tests.interpreted import switch_off
 from tests.shared.doc_pages import RECIPES, ROOT, broken_links, run_page
 from tests.shared.effort import THOROUGH
-from tests.shared.recipe_blocks import unsaid
+from tests.shared.recipe_blocks import unexplained
 
 PAGES = ["README.md", *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
 PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**/*.md"))
@@ -60,7 +60,7 @@ def test_page_with_spark(page: str, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("page", sorted(path.name for path in RECIPES.glob("*.md") if path.name != "README.md"))
 def test_recipes_are_in_python_sql_and_as_jobs(page: str) -> None:
-    assert unsaid((RECIPES / page).read_text("utf-8")) == []
+    assert unexplained((RECIPES / page).read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

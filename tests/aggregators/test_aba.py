@@ -9,17 +9,17 @@ import pytest
 from sash.aggregators import ABA, Recalc
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.aggregators.queue import SIZE, Queue
+from sash.engine.op_counter import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held
 from tests.shared.effort import seldom, share
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 
-def drive(window: Any, operations: list[int]) -> None:
+def apply(window: Any, operations: list[int]) -> None:
     for step, operation in enumerate(operations):
         if operation == INSERT:
             window.insert(step)
@@ -112,7 +112,7 @@ def test_a_repeated_query_costs_nothing(workload: str) -> None:
     counted = OpCounter(Collect())
     window = ABA(counted)
     for step, operation in enumerate(WORKLOADS[workload](300)):
-        drive(window, [operation])
+        apply(window, [operation])
         assert not window.valid, step
         first = window.query()
         assert counted.taken() <= 1 + max(len(window) + 1, 1)
@@ -127,7 +127,7 @@ def test_a_repeated_query_costs_nothing(workload: str) -> None:
 def test_two_slots_an_element(workload: str) -> None:
     window = ABA(Collect())
     for operation in WORKLOADS[workload](1500):
-        drive(window, [operation])
+        apply(window, [operation])
         assert (held(window.vals), held(window.aggs)) == (len(window), len(window))
 
 

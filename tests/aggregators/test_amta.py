@@ -11,10 +11,10 @@ import sash
 from sash.aggregators import AMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
+from sash.engine.op_counter import OpCounter
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
 from tests.aggregators.probes import AFFINE
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")

@@ -13,19 +13,19 @@ from sash.aggregators import BInt, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
+from sash.engine.op_counter import OpCounter
 from sash.kernels import bulk, replay, slide_many
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held
 from tests.shared.effort import seldom
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
 
 
-def drive(window: BInt, operation: int, step: int) -> None:
+def apply(window: BInt, operation: int, step: int) -> None:
     if operation == INSERT:
         window.insert(step)
     else:
@@ -81,7 +81,7 @@ def test_the_drawing() -> None:
 def test_all_complete_intervals_and_no_others(workload: str) -> None:
     window = BInt(Collect())
     for step, operation in enumerate(WORKLOADS[workload](400)):
-        drive(window, operation, step)
+        apply(window, operation, step)
         kept = complete(window.F, window.E)
         elements = [x for (x,) in window]
         for key, inside in kept.items():
@@ -143,7 +143,7 @@ def test_less_than_one_an_insert_and_log_n_a_query(workload: str) -> None:
     window = BInt(counted)
     inserts = spent = queried = bound = 0.0
     for step, operation in enumerate(WORKLOADS[workload](3000)):
-        drive(window, operation, step)
+        apply(window, operation, step)
         inserts += operation == INSERT
         spent += counted.taken()
         window.query()

@@ -180,7 +180,7 @@ def test_a_copy_has_blocks_of_its_own() -> None:
     assert twin.slots() == 5 * SIZE
 
 
-def test_drop_all_releases_and_begins_anew() -> None:
+def test_drop_all_releases_and_starts_over() -> None:
     class Thing:
         pass
 

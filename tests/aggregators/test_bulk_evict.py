@@ -17,13 +17,13 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from sash.aggregators import AMTA, DABA, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.aggregators.queue import SIZE
+from sash.engine.op_counter import OpCounter
 from sash.kernels import bulk
 from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
 from tests.aggregators.bulk_cases import COUNT, STEP, both, whole_log, window_of
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
 from tests.shared.effort import seldom, share
-from tests.shared.op_counter import OpCounter
 
 # ---- evict_many ----
 

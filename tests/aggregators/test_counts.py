@@ -8,10 +8,10 @@ import pytest
 from sash.aggregators import DABA, InOrder
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
+from sash.engine.op_counter import OpCounter
 from sash.monoids.sums import Sum
 from tests.conformance.machines import fitting
 from tests.shared.effort import share
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 MARGIN = 1.02

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from sash.aggregators import DABA, DABALite, Recalc
 from sash.aggregators.in_order import INSERT, fields, fold
 from sash.aggregators.queue import SIZE
+from sash.engine.op_counter import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held
 from tests.shared.effort import seldom, share
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
@@ -29,7 +29,7 @@ def pointers(window: DABA | DABALite) -> tuple[int, ...]:
     return window.F, window.L, window.R, window.A, window.B, window.E
 
 
-def judge(window: DABALite, lifted: Sequence[Any]) -> None:
+def check_results(window: DABALite, lifted: Sequence[Any]) -> None:
     """Each slot and both running aggregates, by definition, from the elements kept apart, oldest first."""
     F, L, R, A, B, E = pointers(window)
     assert len(lifted) == E - F
@@ -50,7 +50,7 @@ def judge(window: DABALite, lifted: Sequence[Any]) -> None:
     window.check_invariants()
 
 
-def drive(window: Any, elements: deque[Any], operation: int, value: Any) -> None:
+def apply(window: Any, elements: deque[Any], operation: int, value: Any) -> None:
     if operation == INSERT:
         window.insert(value)
         elements.append(window.monoid.lift(value))
@@ -66,10 +66,10 @@ def drive(window: Any, elements: deque[Any], operation: int, value: Any) -> None
 @pytest.mark.parametrize("monoid", [Collect(), AFFINE], ids=["collect", "affine"])
 def test_every_slot_after_every_operation(monoid: Any, workload: str) -> None:
     window, elements = DABALite(monoid), deque[Any]()
-    judge(window, elements)
+    check_results(window, elements)
     for step, operation in enumerate(WORKLOADS[workload](200)):
-        drive(window, elements, operation, step)
-        judge(window, elements)
+        apply(window, elements, operation, step)
+        check_results(window, elements)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9)), max_size=20))
@@ -78,8 +78,8 @@ def test_every_slot_in_any_order_of_operations(blocks: list[tuple[bool, int]]) -
     for grows, times in blocks:
         for step in range(times):
             if grows or elements:
-                drive(window, elements, int(grows), step)
-                judge(window, elements)
+                apply(window, elements, int(grows), step)
+                check_results(window, elements)
 
 
 def test_every_order_of_twelve_operations() -> None:
@@ -88,8 +88,8 @@ def test_every_order_of_twelve_operations() -> None:
         for step in range(12):
             operation = number >> step & 1
             if operation == INSERT or elements:
-                drive(window, elements, operation, step)
-        judge(window, elements)
+                apply(window, elements, operation, step)
+        check_results(window, elements)
 
 
 @workloads
@@ -98,7 +98,7 @@ def test_beside_daba(workload: str) -> None:
     lite, daba = DABALite(Collect()), DABA(Collect())
     for step, operation in enumerate(WORKLOADS[workload](500)):
         for window in (lite, daba):
-            drive(window, deque([0]), operation, step)
+            apply(window, deque([0]), operation, step)
         F, L, R, A, B, E = pointers(lite)
         assert pointers(daba) == (F, L, R, A, B, E)
         for i in (*range(F, R), *range(A, B)):
@@ -138,7 +138,7 @@ def test_the_cost_of_each_kind_of_step(workload: str) -> None:
     taken = {"restart": 0, "flip": 1, "shrink": 2, "free ride": 0}
     for step, operation in enumerate(WORKLOADS[workload](2000)):
         before = pointers(window)
-        drive(window, deque([0]), operation, step)
+        apply(window, deque([0]), operation, step)
         kind = kind_of_step(before, pointers(window))
         assert counted.taken() == taken[kind] + (operation == INSERT), (kind, before)
         window.query()
@@ -150,7 +150,7 @@ def test_at_most_three_an_insert_and_two_an_evict(workload: str) -> None:
     counted = OpCounter(Sum())
     window = DABALite(counted)
     for step, operation in enumerate(WORKLOADS[workload](3000)):
-        drive(window, deque([0]), operation, step)
+        apply(window, deque([0]), operation, step)
         assert counted.taken() <= (3 if operation == INSERT else 2)
 
 
@@ -186,7 +186,7 @@ def test_one_slot_an_element_and_two_aggregates(workload: str) -> None:
     assert Counter(fields(DABALite).values()) == {"Queue": 1, "State": 2, "int": 6}
     window = DABALite(Collect())
     for step, operation in enumerate(WORKLOADS[workload](1500)):
-        drive(window, deque([0]), operation, step)
+        apply(window, deque([0]), operation, step)
         assert held(window.deque) == len(window)
         assert window.deque.slots() <= len(window) + 2 * SIZE
 
@@ -228,7 +228,7 @@ def test_every_slot_that_compiled_code_leaves(workload: str) -> None:
         operations = np.array(WORKLOADS[workload](600)[:length], np.int8)
         left = replay(DABALite, AFFINE, (column,), operations).structure
         assert isinstance(left, DABALite)
-        judge(left, [AFFINE.lift(x) for x in column[left.F : left.E].tolist()])
+        check_results(left, [AFFINE.lift(x) for x in column[left.F : left.E].tolist()])
 
 
 # ---- its own check ----

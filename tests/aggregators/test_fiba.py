@@ -6,10 +6,10 @@ import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.btree_nodes import FLAGS, LEFT, RIGHT, ROOT
+from sash.engine.op_counter import OpCounter
 from sash.monoids import Max, MaxCount
 from tests.aggregators.btree_cases import STRUCTURES, build, coins, counting, shape_of, spent
 from tests.conformance.machines import JOIN
-from tests.shared.op_counter import OpCounter
 
 every = pytest.mark.parametrize("structure", STRUCTURES)
 

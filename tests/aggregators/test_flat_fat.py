@@ -10,6 +10,7 @@ import pytest
 
 from sash.aggregators import FlatFAT
 from sash.aggregators.in_order import INSERT
+from sash.engine.op_counter import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import agree
 from sash.monoids.collect import Collect
@@ -17,7 +18,6 @@ from sash.monoids.moments import Std
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.conformance.machines import JOIN
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 
@@ -235,7 +235,7 @@ class Changes:
     def update(self, i: int) -> None:
         self.change(self.window.find(i), lambda: self.window.update(i, 2))
 
-    def judge(self) -> None:
+    def check_results(self) -> None:
         window, counted = self.window, self.counted
         assert counted.taken() == 0, "inserts, evicts and updates take none"
         if not len(window):
@@ -268,7 +268,7 @@ def test_a_query_propagates_once(seed: int, in_order: bool) -> None:
                 changes.evict_at(chance.randrange(size))
             else:
                 changes.update(chance.randrange(size))
-        changes.judge()
+        changes.check_results()
 
 
 @pytest.mark.parametrize("changed", [1, 2, 3, 7, 16, 100, 256])

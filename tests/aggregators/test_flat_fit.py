@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sash.aggregators import FlatFIT
 from sash.aggregators.in_order import INSERT
+from sash.engine.op_counter import OpCounter
 from sash.monoids.collect import Collect
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, small_chunks
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 

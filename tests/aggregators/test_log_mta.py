@@ -9,10 +9,10 @@ import pytest
 import sash
 from sash.aggregators import LogMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
+from sash.engine.op_counter import OpCounter
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
 from tests.aggregators.probes import AFFINE
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
@@ -27,8 +27,8 @@ def window_of(monoid: Any, values: Any) -> LogMTA:
 
 def tree(window: LogMTA) -> list[list[Any]]:
     """The blocks, level by level."""
-    spans = [range(window.F >> level, ((window.E - 1) >> level) + 1) for level in range(window.top + 1)]
-    return [[window.levels[level, j] for j in span] for level, span in enumerate(spans)]
+    ranges = [range(window.F >> level, ((window.E - 1) >> level) + 1) for level in range(window.top + 1)]
+    return [[window.levels[level, j] for j in blocks] for level, blocks in enumerate(ranges)]
 
 
 def whole_log(n: int) -> int:

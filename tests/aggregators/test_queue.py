@@ -50,7 +50,7 @@ def test_as_a_stack(heights: list[int]) -> None:
         assert height <= queue.slots() < height + SIZE
 
 
-def test_a_slot_is_written_anew() -> None:
+def test_a_slot_is_overwritten() -> None:
     queue = filled(0, 3)
     queue[1] = "other"
     assert [queue[position] for position in range(3)] == ["v0", "other", "v2"]

@@ -11,10 +11,10 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from sash.aggregators import BInt, FlatFAT
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.range_query import RangeQuery
+from sash.engine.op_counter import OpCounter
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Count, Sum
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
-from tests.shared.op_counter import OpCounter
 
 DYADIC: list[type[RangeQuery]] = [FlatFAT, BInt]
 every = pytest.mark.parametrize("structure", DYADIC)

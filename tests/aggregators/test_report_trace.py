@@ -12,9 +12,9 @@ import pytest
 
 from sash.aggregators import ABA, DABA, DABALite, InOrder, TwoStacks, TwoStacksLite
 from sash.aggregators.catalogue import IN_ORDER
+from sash.engine.op_counter import OpCounter
 from sash.monoids.order import Max
 from tests.conformance.machines import admits
-from tests.shared.op_counter import OpCounter
 
 STATES = {
     "a": [2, 6, 3, 5, 3],

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import SlickDequeInv, SubtractOnEvict
 from sash.aggregators.in_order import INSERT
+from sash.engine.op_counter import OpCounter
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 NUMBERS = sash.monoid(identity=0, combine=lambda a, b: a + b, inverse=lambda t, a: t - a, exact=True, name="numbers")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import Recalc, SlickDequeNonInv
 from sash.aggregators.in_order import INSERT
+from sash.engine.op_counter import OpCounter
 from sash.kernels import replay, slide_many
 from sash.kernels import slide as slide_columns
 from sash.monoids.algebra import Monoid
@@ -23,7 +24,6 @@ from sash.monoids.sums import Sum
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
 from tests.shared.effort import seldom
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import WORKLOADS
 
 STREAM = (6, 5, 0, 1, 3, 4, 2, 7)
@@ -147,7 +147,7 @@ SELECTIVE: dict[str, tuple[Monoid, st.SearchStrategy[Any]]] = {
 }
 
 
-def told(result: Any) -> str:
+def format_result(result: Any) -> str:
     """A result, NaN and the sign of a zero included."""
     return repr(result)
 
@@ -157,30 +157,30 @@ def told(result: Any) -> str:
 def test_every_range_beside_recalc(name: str, data: st.DataObject) -> None:
     monoid, values = SELECTIVE[name]
     ranges = tuple(data.draw(st.lists(st.integers(1, 12), max_size=4)))
-    window, judge = SlickDequeNonInv(monoid, ranges), Recalc(monoid)
+    window, oracle = SlickDequeNonInv(monoid, ranges), Recalc(monoid)
     for value in data.draw(st.lists(st.none() | values, max_size=40)):
-        for either in (window, judge):
+        for either in (window, oracle):
             slide(either, value, 9)
         window.check_invariants()
-        assert told(window.query()) == told(judge.query())
-        for n in range(1, len(judge) + 1):
-            assert told(window.query_last(n)) == told(judge.query_last(n))
-        expected = tuple(judge.query_last(min(n, len(judge))) for n in ranges)
-        assert told(window.query_ranges()) == told(expected)
+        assert format_result(window.query()) == format_result(oracle.query())
+        for n in range(1, len(oracle) + 1):
+            assert format_result(window.query_last(n)) == format_result(oracle.query_last(n))
+        expected = tuple(oracle.query_last(min(n, len(oracle))) for n in ranges)
+        assert format_result(window.query_ranges()) == format_result(expected)
 
 
 @pytest.mark.parametrize("monoid", [ArgMax(), ArgMin()])
 @given(keys=st.lists(st.sampled_from([0, 1, 2, math.nan, None]), max_size=40))
 def test_of_equals_the_first_keeps_its_payload(monoid: Monoid, keys: list[Any]) -> None:
-    window, judge = SlickDequeNonInv(monoid), Recalc(monoid)
+    window, oracle = SlickDequeNonInv(monoid), Recalc(monoid)
     for payload, key in enumerate(keys):
-        for either in (window, judge):
+        for either in (window, oracle):
             if len(either) == 6:
                 either.evict()
             either.insert(key, payload)
-        assert window.query() == judge.query()
-        assert [window.query_last(n) for n in range(1, len(judge) + 1)] == [
-            judge.query_last(n) for n in range(1, len(judge) + 1)
+        assert window.query() == oracle.query()
+        assert [window.query_last(n) for n in range(1, len(oracle) + 1)] == [
+            oracle.query_last(n) for n in range(1, len(oracle) + 1)
         ]
 
 
@@ -199,10 +199,12 @@ def test_compiled_to_the_bit(monoid: Monoid) -> None:
         found = slide_columns(SlickDequeNonInv, monoid, (values,), width)
         assert found.why_interpreted == ""
         found.structure.check_invariants()
-        assert told(found.to_list()) == told(slide_columns(Recalc, monoid, (values,), width).to_list())
+        assert format_result(found.to_list()) == format_result(
+            slide_columns(Recalc, monoid, (values,), width).to_list()
+        )
     ranges = (4, 1, 9)
     found = slide_many(SlickDequeNonInv, monoid, (values,), ranges)
-    assert told(found.to_list()) == told(slide_many(Recalc, monoid, (values,), ranges).to_list())
+    assert format_result(found.to_list()) == format_result(slide_many(Recalc, monoid, (values,), ranges).to_list())
 
 
 def test_tuples_compiled_to_the_bit() -> None:

@@ -196,7 +196,7 @@ def test_insert_many_that_fails_half_way_keeps_what_came_before(structure: type[
 
 
 @both
-def test_a_write_that_fails_is_told_at_the_next_call_and_tried_again(structure: type[BulkEvict]) -> None:
+def test_a_failed_write_is_reported_at_the_next_call_and_retried(structure: type[BulkEvict]) -> None:
     with small_pages():
         store = FailingStore()
         window = structure(JOIN, store=store, name="letters")
@@ -241,7 +241,7 @@ def test_a_store_that_never_writes_does_not_fill_the_memory(structure: type[Bulk
 
 
 @both
-def test_a_deletion_that_fails_is_told_and_tried_again(structure: type[BulkEvict]) -> None:
+def test_a_failed_deletion_is_reported_and_retried(structure: type[BulkEvict]) -> None:
     with small_pages():
         store = FailingStore()
         window = structure(JOIN, store=store)

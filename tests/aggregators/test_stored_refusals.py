@@ -43,7 +43,7 @@ def test_other_parameters_are_another_monoid() -> None:
         AMTA(Var(), store=store)
 
 
-def test_monoids_of_ones_own_are_told_apart() -> None:
+def test_user_monoids_are_distinguished() -> None:
     def scaled(by: int, name: str | None = None) -> Any:
         return sash.monoid(identity=0, lift=lambda x: by * x, combine=lambda a, b: a + b, name=name)
 

@@ -8,9 +8,9 @@ import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.catalogue import TIMED, Record
+from sash.engine.op_counter import OpCounter
 from sash.monoids import Sum
 from tests.aggregators.btree_cases import STRUCTURES, ancestors, counting, spent
-from tests.shared.op_counter import OpCounter
 from tests.shared.workloads import ARRIVALS
 
 records = pytest.mark.parametrize("record", TIMED.values(), ids=TIMED)

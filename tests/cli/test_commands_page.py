@@ -24,12 +24,12 @@ def narrow(line: str) -> str:
     return re.sub(r"[━─]+", "─", re.sub(r"\s+", " ", line)).rstrip()
 
 
-def matches(shown: str, printed: str) -> bool:
+def matches(documented: str, printed: str) -> bool:
     """Is the output the one shown? A line that ends in … stands for one that begins like that, the line … for more.
 
     Tables are as wide as their cells, and some have the path of a directory: their widths are not compared.
     """
-    expected, got = ([narrow(line) for line in text.rstrip().splitlines()] for text in (shown, printed))
+    expected, got = ([narrow(line) for line in text.rstrip().splitlines()] for text in (documented, printed))
     if expected[-1:] == ["…"]:
         expected = expected[:-1]
         got = got[: len(expected)]
@@ -48,12 +48,12 @@ def run_blocks(text: str) -> int:
         elif language in ("toml", "yaml"):
             Path(f"job.{language}").write_text(block, "utf-8")
         elif language == "console":
-            for command, shown in commands(block):
+            for command, documented in commands(block):
                 program, *arguments = shlex.split(command)
                 assert program == "sash"
                 done = typed(*arguments, terminal=True)
                 printed = done.out + done.err
-                assert matches(shown, printed), f"$ {command}\n{printed}"
+                assert matches(documented, printed), f"$ {command}\n{printed}"
                 count += 1
     return count
 

@@ -10,9 +10,9 @@ import pytest
 
 from sash.aggregators import DABA
 from sash.aggregators.catalogue import IN_ORDER
+from sash.engine.op_counter import OpCounter
 from sash.monoids import Max
 from tests.cli.typed import in_a_terminal, typed
-from tests.shared.op_counter import OpCounter
 
 VALUES = [3, 1, 4, 1, 5, 9, 2, 6]
 

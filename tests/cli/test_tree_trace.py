@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
+from sash.engine.op_counter import OpCounter
 from sash.monoids import Max
 from tests.cli.typed import in_a_terminal, typed
-from tests.shared.op_counter import OpCounter
 
 PAIRS = [(5, 3), (2, 1), (9, 4), (7, 1), (8, 5), (1, 9), (3, 2), (12, 6), (11, 5), (10, 3), (4, 8), (6, 2), (13, 7)]
 TEXT = ",".join(f"{time}:{value}" for time, value in PAIRS)

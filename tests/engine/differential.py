@@ -30,7 +30,7 @@ Resume = Callable[..., Any]
 """`resume(query, snapshot)` gives an engine that goes on from a snapshot."""
 
 
-def duel(case: Case, begin: Begin, resume: Resume) -> None:
+def compare_with_reference(case: Case, begin: Begin, resume: Resume) -> None:
     """Play a case on an engine and on the reference. Raises AssertionError where they disagree."""
     engine, truth = begin(case.query, case.schema, case.mode), Reference(case.query, case.schema, mode=case.mode)
     got: list[pa.RecordBatch] = []
@@ -40,12 +40,12 @@ def duel(case: Case, begin: Begin, resume: Resume) -> None:
             engine = resume(case.query, engine.snapshot())
             continue
         try:
-            expected.append(played(truth, step))
+            expected.append(run_step(truth, step))
         except ValueError:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
-                played(engine, step)
+                run_step(engine, step)
             break
-        got.append(played(engine, step))
+        got.append(run_step(engine, step))
         if case.mode != "sorted":
             assert (counted(engine, "late"), counted(engine, "untimed")) == (truth.late, truth.untimed)
         assert got[-1].schema == expected[-1].schema, f"{got[-1].schema}\nis not\n{expected[-1].schema}"
@@ -53,7 +53,7 @@ def duel(case: Case, begin: Begin, resume: Resume) -> None:
     compare(case, got, expected)
 
 
-def played(machine: Any, step: StreamStep) -> pa.RecordBatch:
+def run_step(machine: Any, step: StreamStep) -> pa.RecordBatch:
     """One call of an operator or of the reference."""
     arguments = () if step.argument is None else (step.argument,)
     found = getattr(machine, step.call)(*arguments)
@@ -84,19 +84,19 @@ def same_output(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordB
     per_row = case.query.bind(case.schema).per_row
     # any id will do for a slide, if it is a stable one: `compare_last_revisions` leans on it
     without = ["_row"] if case.query.emit == "eager" and not per_row else []
-    mine, my_aside = parted(case, as_rows(got, without))
-    theirs, their_aside = parted(case, as_rows(expected, without))
+    mine, my_side_output = parted(case, as_rows(got, without))
+    theirs, their_side_output = parted(case, as_rows(expected, without))
     by = [*case.query.by, *(["window"] if "window" in expected[0].schema.names else [])] if expected else []
     assert_same(mine, theirs, by=by, loose=loose(case.query))
-    assert_same(my_aside, their_aside, ordered=False)
+    assert_same(my_side_output, their_side_output, ordered=False)
 
 
 def parted(case: Case, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Results, and rows that were only passed on."""
     untimed = case.mode == "sorted" and "t" in case.query.on
-    aside = [row.get("_late") is True or (untimed and "t" in row and is_no_time(row["t"])) for row in rows]
-    results = [row for row, is_aside in zip(rows, aside, strict=True) if not is_aside]
-    return results, [row for row, is_aside in zip(rows, aside, strict=True) if is_aside]
+    in_side_output = [row.get("_late") is True or (untimed and "t" in row and is_no_time(row["t"])) for row in rows]
+    results = [row for row, is_side in zip(rows, in_side_output, strict=True) if not is_side]
+    return results, [row for row, is_side in zip(rows, in_side_output, strict=True) if is_side]
 
 
 def is_no_time(time: Any) -> bool:
@@ -108,10 +108,10 @@ def compare_last_revisions(case: Case, got: list[pa.RecordBatch], expected: list
     """The last revision of each result; and revisions count up from 0."""
     last = []
     for batches in (got, expected):
-        shown: dict[int, dict[str, Any]] = {}
+        newest: dict[int, dict[str, Any]] = {}
         for row in as_rows(batches):
-            before = shown.get(row["_row"], {"_revision": -1})["_revision"]
+            before = newest.get(row["_row"], {"_revision": -1})["_revision"]
             assert row["_revision"] == before + 1, f"revision {row['_revision']} follows {before}: {row}"
-            shown[row["_row"]] = row
-        last.append([{k: v for k, v in row.items() if k not in ("_row", "_revision")} for row in shown.values()])
+            newest[row["_row"]] = row
+        last.append([{k: v for k, v in row.items() if k not in ("_row", "_revision")} for row in newest.values()])
     assert_same(last[0], last[1], by=case.query.by, ordered=False, loose=loose(case.query))

@@ -85,13 +85,13 @@ def root(x: Fraction) -> Fraction:
 def judged(found: Any, wanted: Fraction, slack: Fraction) -> str:
     """A result against a fraction; a few of the smallest floats are always allowed, and infinity beyond the largest."""
     if found is None or math.isnan(found):
-        return f"{found} for {_shown(wanted)}"
+        return f"{found} for {_formatted(wanted)}"
     if math.isinf(found):
-        return "" if abs(wanted) > LARGEST * (1 - DIGITS) else f"{found} for {_shown(wanted)}"
+        return "" if abs(wanted) > LARGEST * (1 - DIGITS) else f"{found} for {_formatted(wanted)}"
     if abs(Fraction(found) - wanted) <= slack + 64 * Fraction(5e-324):
         return ""
-    return f"{found} for {_shown(wanted)}"
+    return f"{found} for {_formatted(wanted)}"
 
 
-def _shown(x: Fraction) -> str:
+def _formatted(x: Fraction) -> str:
     return f"{float(x)}" if abs(x) <= LARGEST else "beyond the range"

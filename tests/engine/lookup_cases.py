@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep, sorted_by_key, split
 
@@ -38,7 +38,9 @@ def play(window: Any, mode: str, *batches: pa.RecordBatch, **arguments: Any) -> 
         whole = pa.concat_batches(batches)
         batches = tuple(split(sorted_by_key(whole, asked), cuts))
     steps = [step for one in batches for step in (StreamStep("process", one), StreamStep("snapshot"))]
-    duel(Case(asked, batches[0].schema, mode, (*steps, StreamStep("finish"), StreamStep("finish"))), begin, resume)
+    compare_with_reference(
+        Case(asked, batches[0].schema, mode, (*steps, StreamStep("finish"), StreamStep("finish"))), begin, resume
+    )
 
 
 def results(asked: sash.Query, batches: list[pa.RecordBatch], mode: str = "rows") -> pa.Table:

@@ -10,8 +10,8 @@ from examples.backfill_equals_serve import QUERY, differences, main, trips
 @pytest.mark.usefixtures("interpreted_kernels")
 def test_on_trips_that_are_made_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(requests=60, made_up=1500)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
         "1,500 trips made up, 60 requests",
         "as_of and lookup: 60 rows, 13 features, 0 differences",
         "as_of and stream: 1,500 rows, 12 features, 0 differences",

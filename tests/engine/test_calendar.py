@@ -12,7 +12,7 @@ import sash
 import sash.engine as engine
 from sash.stores import MemoryStore
 from sash.windows import Count, Lifetime, Time
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.shared.queries import Scale
 from tests.shared.streams import calls
 
@@ -82,7 +82,7 @@ def _interpreted(interpreted_trees: Any, kernels: Any) -> None:
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_the_operator_gives_what_the_reference_gives(window: Any) -> None:
-    shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
+    aggregates = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
     @settings(max_examples=max(3, settings().max_examples // 4))
     @given(st.data())
@@ -94,8 +94,8 @@ def test_the_operator_gives_what_the_reference_gives(window: Any) -> None:
         lateness = f"{data.draw(st.integers(0, 6), 'lateness')}d"
         is_refused = emit == "eager" and window == PER_SLIDE["every third row"]  # with forget=
         forget = data.draw(st.sampled_from([None, None, None if is_refused else "9d"]), "forget")
-        query = sash.Query(window, by="k", on="t", lateness=lateness, emit=emit, forget=forget, **shown)
-        duel(data.draw(calls(query, scale, mode), "case"), begin, resume)
+        query = sash.Query(window, by="k", on="t", lateness=lateness, emit=emit, forget=forget, **aggregates)
+        compare_with_reference(data.draw(calls(query, scale, mode), "case"), begin, resume)
 
     agrees()
 

@@ -14,7 +14,7 @@ from sash.engine import Operator
 from sash.monoids import DirectProduct, Max, Min
 from sash.plan.category_order import schema_with_categories
 from sash.stores import MemoryStore, PageError
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep
 
@@ -74,7 +74,9 @@ def test_beside_the_reference(window: Any, emit: Any) -> None:
         **ALL, **(RANKS if per_row else {}),
     )  # fmt: skip
     steps = [step for cut in in_pieces(rows(), 7) for step in (StreamStep("process", cut), StreamStep("snapshot"))]
-    duel(Case(query, schema_with_categories(rows()), "rows", (*steps, StreamStep("finish"))), begin, resume)
+    compare_with_reference(
+        Case(query, schema_with_categories(rows()), "rows", (*steps, StreamStep("finish"))), begin, resume
+    )
 
 
 @pytest.mark.usefixtures("column_aggregates")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 import sash
 from sash.engine import chunked as module
 from sash.engine.chunked import ChunkedExecutor, is_chunkable
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.shared.streams import Case, cases
 
 
@@ -34,7 +34,7 @@ def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.M
     @given(cases(modes=("sorted",), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
         assume(is_chunkable(case.query.bind(case.schema)))
-        duel(case, lambda query, schema, _mode: Engine(query, schema), lambda _query, engine: engine)
+        compare_with_reference(case, lambda query, schema, _mode: Engine(query, schema), lambda _query, engine: engine)
 
     agrees()
 
@@ -61,7 +61,7 @@ def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monk
     assert sum(computed) <= 2 * 4000 + 4 * len(computed)  # and the last peers, which wait, once more
 
 
-def test_what_is_wrong_is_told_by_the_engine() -> None:
+def test_errors_are_reported_by_the_engine() -> None:
     query = sash.Query(sash.Delta("x", 2), by="k", on="t", n=sash.count())
     one = ChunkedExecutor(query, pa.schema({"k": "string", "t": "int64", "x": "int64"}))
     one.process(pa.record_batch({"k": ["a", "a"], "t": [1, 2], "x": [5, 4]}))

@@ -3,7 +3,7 @@
 import pytest
 
 from sash import Count, Query
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_money_and_durations import TYPES, aggregates, case
 
@@ -16,4 +16,4 @@ def test_compiled_beside_the_reference(name: str) -> None:
     query = Query(Count(3), by="k", on="t", lateness=2, **asked)
     operator = query.operator(case(query, TYPES[name]).schema)
     assert all(one.kernel.compiled for group in operator.backend.engine.groups for one in group.aggregates)
-    duel(case(query, TYPES[name]), begin, resume)
+    compare_with_reference(case(query, TYPES[name]), begin, resume)

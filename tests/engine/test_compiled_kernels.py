@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.queries import AFFINE, SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
@@ -32,6 +32,6 @@ def few_aggregates(draw: st.DrawFn, mode: str) -> Case:
 def test_compiled_kernels_give_what_the_reference_gives(mode: str) -> None:
     @given(few_aggregates(mode))
     def agrees(case: Case) -> None:
-        duel(case, begin, resume)
+        compare_with_reference(case, begin, resume)
 
     agrees()

@@ -10,7 +10,7 @@ import pytest
 
 import sash
 from sash.engine.counted_run import count_operations
-from tests.shared.op_counter import OpCounter
+from sash.engine.op_counter import OpCounter
 
 ROWS = pa.record_batch({"k": ["a", "b"] * 100, "t": list(range(200)), "x": [float(i * 7919 % 101) for i in range(200)]})
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 import sash
 from sash.testing import Reference
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.shared.streams import Case, StreamStep, cases
 from tests.testing.stream_text import SCHEMA, rows
 
@@ -54,7 +54,7 @@ PLAIN = case("a1/1 b2/2 a5/3", "a3/4 b5 a9/5 a9/1", "a2/1 b?")
 
 @given(cases())
 def test_a_right_engine_passes(drawn: Case) -> None:
-    duel(drawn, Twin.begin, Twin.resume)
+    compare_with_reference(drawn, Twin.begin, Twin.resume)
 
 
 def changed(batch: pa.RecordBatch, column: str, values: list[Any]) -> pa.RecordBatch:
@@ -154,16 +154,16 @@ class Patient(Twin):
     ids=lambda e: e.__name__,
 )
 def test_a_wrong_engine_is_caught(engine: type[Twin]) -> None:
-    duel(PLAIN, Twin.begin, Twin.resume)
+    compare_with_reference(PLAIN, Twin.begin, Twin.resume)
     with pytest.raises(AssertionError):
-        duel(PLAIN, engine.begin, engine.resume)
+        compare_with_reference(PLAIN, engine.begin, engine.resume)
 
 
 def test_an_error_that_is_due_must_come() -> None:
     behind = case("a5 a1", lateness=None)
-    duel(behind, Twin.begin, Twin.resume)
+    compare_with_reference(behind, Twin.begin, Twin.resume)
     with pytest.raises(pytest.fail.Exception):
-        duel(behind, Patient.begin, Patient.resume)
+        compare_with_reference(behind, Patient.begin, Patient.resume)
 
 
 def test_flagged_rows_stand_outside_the_order_and_are_counted() -> None:
@@ -180,9 +180,9 @@ def test_flagged_rows_stand_outside_the_order_and_are_counted() -> None:
             late = found["_late"].to_pylist()
             return found.take(pa.array(sorted(range(found.num_rows), key=lambda i: late[i]), pa.int64()))
 
-    duel(flagged, Elsewhere.begin, Elsewhere.resume)
+    compare_with_reference(flagged, Elsewhere.begin, Elsewhere.resume)
     with pytest.raises(AssertionError):
-        duel(flagged, Quiet.begin, Quiet.resume)
+        compare_with_reference(flagged, Quiet.begin, Quiet.resume)
 
 
 def test_eager_results_are_compared_with_their_revisions() -> None:
@@ -193,6 +193,6 @@ def test_eager_results_are_compared_with_their_revisions() -> None:
             found = super().process(batch)
             return changed(found, "_revision", [0] * found.num_rows)
 
-    duel(eager, Twin.begin, Twin.resume)
+    compare_with_reference(eager, Twin.begin, Twin.resume)
     with pytest.raises(AssertionError):
-        duel(eager, Fresh.begin, Fresh.resume)
+        compare_with_reference(eager, Fresh.begin, Fresh.resume)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sash
 import sash.engine as engine
 from sash.testing import assert_same
-from tests.engine.differential import duel, parted
+from tests.engine.differential import compare_with_reference, parted
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
 from tests.shared.effort import in_turn
 from tests.shared.queries import SCALES, loose
@@ -34,7 +34,7 @@ def resume(query: sash.Query, snapshot: bytes) -> Any:
 
 @given(cases())
 def test_the_operator_gives_what_the_reference_gives(case: Case) -> None:
-    duel(case, begin, resume)
+    compare_with_reference(case, begin, resume)
 
 
 @pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
@@ -45,7 +45,7 @@ def test_in_every_mode_and_emission(mode: str, emit: str) -> None:
 
     @given(cases(modes=(mode,), emits=(emit,), lates=("drop", "flag")))
     def agrees(case: Case) -> None:
-        duel(case, begin, resume)
+        compare_with_reference(case, begin, resume)
 
     agrees()
 
@@ -89,15 +89,15 @@ WINDOWS = [(f"row: {name}", window) for name, window in PER_ROW.items()] + [
 @pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
 def test_every_window_on_whatever_comes(window: Any) -> None:
     """The random queries reach each kind of window now and then; here each has its share."""
-    shown = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
+    aggregates = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
     @settings(max_examples=max(3, settings().max_examples // 4))
     @given(st.data())
     def agrees(data: st.DataObject) -> None:
         forget = data.draw(st.sampled_from([None, 3, 8]), "forget")
-        query = sash.Query(window, by="k", on="t", lateness=data.draw(st.integers(0, 6)), forget=forget, **shown)
+        query = sash.Query(window, by="k", on="t", lateness=data.draw(st.integers(0, 6)), forget=forget, **aggregates)
         mode = data.draw(st.sampled_from(["rows", "given", "sorted"]), "mode")
-        duel(data.draw(calls(query, SCALES[0], mode), "case"), begin, resume)
+        compare_with_reference(data.draw(calls(query, SCALES[0], mode), "case"), begin, resume)
 
     agrees()
 
@@ -121,7 +121,7 @@ def plain_case(window: Any, mode: str, **arguments: Any) -> Case:
 
 @pytest.mark.parametrize(("window", "mode"), in_turn(dict(WINDOWS), ["rows", "given", "sorted"]))
 def test_every_window_with_every_aggregate(window: str, mode: str) -> None:
-    duel(plain_case(dict(WINDOWS)[window], mode, on="t", lateness=6), begin, resume)
+    compare_with_reference(plain_case(dict(WINDOWS)[window], mode, on="t", lateness=6), begin, resume)
 
 
 @pytest.mark.parametrize("window", [window for name, window in WINDOWS if name.partition(": ")[2] in UNTIMED], ids=str)
@@ -134,18 +134,18 @@ def test_every_window_in_order_of_arrival(window: Any) -> None:
         StreamStep("snapshot"),
         *(StreamStep("process", piece) for piece in pieces[1:]),
     ]
-    duel(Case(query, batch.schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+    compare_with_reference(Case(query, batch.schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
 
 
 @pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
 def test_every_window_with_keys_that_are_forgotten(window: Any) -> None:
-    duel(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
+    compare_with_reference(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
 
 
 @pytest.mark.parametrize("late", ["drop", "flag", "error"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_every_rule_for_late_rows(late: str, emit: str) -> None:
-    duel(plain_case(sash.Time(4), "rows", on="t", lateness=6, late=late, emit=emit), begin, resume)
+    compare_with_reference(plain_case(sash.Time(4), "rows", on="t", lateness=6, late=late, emit=emit), begin, resume)
 
 
 def test_all_windows_at_once() -> None:
@@ -154,4 +154,4 @@ def test_all_windows_at_once() -> None:
         query = sash.Query(
             named, by="k", on=["t", "i"], lateness=6, high=sash.max("f"), n=sash.count(), s=sash.sum("i")
         )
-        duel(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)
+        compare_with_reference(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)

@@ -80,7 +80,7 @@ def windows(over: str) -> list[tuple[int, int]]:
     )
 
 
-def judge(x: list[float], y: list[float], over: str, found: pa.Table, names: Any) -> None:
+def check_results(x: list[float], y: list[float], over: str, found: pa.Table, names: Any) -> None:
     exact, bounds = Exact(x, y), windows(over)
     for name in names:
         results = found[name].to_pylist()
@@ -117,7 +117,7 @@ def test_frames(name: str, over: str) -> None:
     x, y = streams()[name]
     assert len(column_kernels.fixed_cuts(ROWS, WIDTH)) > 1
     found = by_threads(x, y, over)
-    judge(x, y, over, found, excused(name))
+    check_results(x, y, over, found, excused(name))
 
 
 def excused(name: str) -> list[str]:
@@ -130,7 +130,7 @@ def excused(name: str) -> list[str]:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_mixtures(seed: int, over: str) -> None:
     x, y = drawn(seed)
-    judge(x, y, over, by_threads(x, y, over), AGGREGATES)
+    check_results(x, y, over, by_threads(x, y, over), AGGREGATES)
 
 
 SOME = ["spikes of 1e16, a line", "spikes of 1e16, twice", "offset of 1e9, a line", "of size 1e-165", "of size 1e+200"]
@@ -156,7 +156,7 @@ def operators(structure: str | None, over: str) -> None:
         batch = table(x, y).combine_chunks().to_batches()[0]
         operator = query.operator(batch.schema)
         found = [operator.process(batch.slice(at, 100)) for at in range(0, ROWS, 100)]
-        judge(x, y, over, pa.Table.from_batches([*found, operator.finish()]), aggregates)
+        check_results(x, y, over, pa.Table.from_batches([*found, operator.finish()]), aggregates)
 
 
 def test_std_of_tiny_values_beside_equal_ones() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.eager_operator import EagerOperator
 from tests.shared.effort import THOROUGH, share
 from tests.shared.queries import SCALES, given_windows, queries
@@ -24,7 +24,7 @@ EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
 def test_it_gives_what_the_reference_gives() -> None:
     @given(cases(**EAGER))
     def agrees(case: Case) -> None:
-        duel(case, EagerOperator, EagerOperator.restore)
+        compare_with_reference(case, EagerOperator, EagerOperator.restore)
 
     agrees()
 
@@ -44,7 +44,7 @@ def few_aggregates(draw: st.DrawFn) -> Case:
 @pytest.mark.compiled
 @given(few_aggregates())
 def test_compiled_trees_give_what_the_reference_gives(case: Case) -> None:
-    duel(case, EagerOperator, EagerOperator.restore)
+    compare_with_reference(case, EagerOperator, EagerOperator.restore)
 
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
@@ -182,25 +182,25 @@ def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
     def agrees(parts: list[list[Retraction]]) -> None:
         assume(any(parts))
         engine, truth = EagerOperator(query, RETRACTED, retract="gone"), Reference(query, RETRACTED)
-        shown: dict[int, dict[str, Any]] = {}
+        newest: dict[int, dict[str, Any]] = {}
         for part in parts:
             for row in as_rows(engine.process(retract_batch(part))):
-                before = shown.get(row["_row"], {"_revision": -1})
+                before = newest.get(row["_row"], {"_revision": -1})
                 assert row["_revision"] == before["_revision"] + 1
-                shown[row["_row"]] = row
+                newest[row["_row"]] = row
         rest = left_of([row for part in parts for row in part])
         expected = as_rows(truth.process(retract_batch(rest)))
         hidden = ("_row", "_revision")
         mine, theirs = (
             [{k: v for k, v in row.items() if k not in hidden} for row in rows if row["c"] is not None]
-            for rows in (shown.values(), expected)
+            for rows in (newest.values(), expected)
         )
         assert_same(mine, theirs, by=["k"], ordered=False)
 
     agrees()
 
 
-def test_a_row_taken_back_is_shown_once_more_without_results() -> None:
+def test_a_retracted_row_is_emitted_once_more_without_results() -> None:
     query = sash.Query(sash.Time(5), by="k", on="t", lateness=100, emit="eager", a=sash.max("x"))
     engine = EagerOperator(query, RETRACTED, retract="gone")
     engine.process(retract_batch([("a", 1, 9, False), ("a", 2, 3, False)]))

@@ -137,8 +137,8 @@ def test_a_combine_that_raises_changes_nothing(name: str) -> None:
             engine.process(rows)
         except ArithmeticError as error:
             failed += 1
-            told = str(error)
-            assert "'a' failed with ArithmeticError: as told" in told
+            message = str(error)
+            assert "'a' failed with ArithmeticError: as told" in message
             counter.fails = None
             truth_now = truth.process(rows)
             got = engine.process(rows)

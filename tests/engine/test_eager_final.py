@@ -17,7 +17,7 @@ from sash.engine import Operator
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import duel, played
+from tests.engine.differential import compare_with_reference, run_step
 from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_eager import (
     NEW_KEY_WITHOUT_ROWS,
@@ -31,7 +31,7 @@ from tests.engine.test_eager import (
 from tests.shared.queries import SCALES, given_windows, loose, queries, rewritten
 from tests.shared.streams import Case, StreamStep, calls
 
-SHOWN = {"n": sash.count(), "high": sash.max("i"), "text": sash.last("s")}
+AGGREGATES = {"n": sash.count(), "high": sash.max("i"), "text": sash.last("s")}
 
 
 @st.composite
@@ -40,13 +40,13 @@ def eager_cases(draw: st.DrawFn) -> Case:
     scale = draw(st.sampled_from([*SCALES, None]))
     drawn = draw(queries(scale, ("eager",), ("drop",)))
     kept = {name: getattr(drawn, name) for name in ("by", "on", "lateness", "emit", "late", "forget")}
-    query = sash.Query(given_windows(drawn), **kept, **SHOWN)
+    query = sash.Query(given_windows(drawn), **kept, **AGGREGATES)
     return draw(calls(query, scale, draw(st.sampled_from(["rows", "given"]))))
 
 
 def case_of(window: Any, *times: list[int]) -> Case:
     """A case of one key, with a call for each list of times."""
-    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", **SHOWN)
+    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", **AGGREGATES)
     schema = pa.schema([("k", pa.string()), ("i", pa.int64()), ("s", pa.string()), ("t", pa.int64())])
     steps = []
     for some in times:
@@ -64,11 +64,11 @@ BACK_AGAIN = case_of(sash.Time(2, every=sash.Count(2), closed="neither"), [0, 1,
 
 def last_revisions(batches: list[pa.RecordBatch], names: list[str]) -> list[dict[str, Any]]:
     """What a reader is left with who keeps the last revision of each `_row`, and drops those without results."""
-    shown: dict[int, dict[str, Any]] = {}
+    newest: dict[int, dict[str, Any]] = {}
     for row in as_rows(batches):
-        assert row["_revision"] == shown.get(row["_row"], {"_revision": -1})["_revision"] + 1
-        shown[row["_row"]] = row
-    return with_results([{k: v for k, v in row.items() if k[0] != "_"} for row in shown.values()], names)
+        assert row["_revision"] == newest.get(row["_row"], {"_revision": -1})["_revision"] + 1
+        newest[row["_row"]] = row
+    return with_results([{k: v for k, v in row.items() if k[0] != "_"} for row in newest.values()], names)
 
 
 def with_results(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
@@ -92,13 +92,13 @@ def test_the_last_revisions_are_the_final_results(case: Case, stored: bool) -> N
             )
             continue
         try:
-            expected.append(played(final, step))
+            expected.append(run_step(final, step))
         except ValueError:
             return
-        got.append(played(operator, step))
+        got.append(run_step(operator, step))
     bound_query = case.query.bind(case.schema)
-    windows = [span.name for span in bound_query.windows] if bound_query.per_row else [""]
-    names = [f"{name}_{window}" if window else name for window in windows for name in SHOWN]
+    windows = [spec.name for spec in bound_query.windows] if bound_query.per_row else [""]
+    names = [f"{name}_{window}" if window else name for window in windows for name in AGGREGATES]
     assert_same(
         last_revisions(got, names), with_results(as_rows(expected), names), ordered=False, loose=loose(case.query)
     )
@@ -131,11 +131,11 @@ def test_the_last_revisions_are_the_final_results_of_the_rows_that_are_left(wind
 
 @pytest.mark.parametrize("case", [EMPTIED, BACK_AGAIN], ids=["emptied", "back again"])
 def test_a_slide_that_a_late_row_empties_is_taken_back_as_the_reference_does(case: Case) -> None:
-    duel(case, begin, resume)
+    compare_with_reference(case, begin, resume)
 
 
-def test_a_slide_that_a_late_row_empties_is_shown_once_more_without_results() -> None:
+def test_a_slide_that_a_late_row_empties_is_emitted_once_more_without_results() -> None:
     operator = Operator(EMPTIED.query, EMPTIED.schema)
-    (first,), (second,) = (played(operator, step).to_pylist() for step in EMPTIED.steps[:2])
+    (first,), (second,) = (run_step(operator, step).to_pylist() for step in EMPTIED.steps[:2])
     assert (first["n"], first["_revision"]) == (1, 0)
     assert second == first | {"n": None, "high": None, "text": None, "_revision": 1}

@@ -12,7 +12,7 @@ from sash.engine import eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.shared.effort import seldom, share
 from tests.shared.streams import Case, cases
 
@@ -116,7 +116,7 @@ def small_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def test_a_store_opened_before_each_call_gives_what_the_reference_gives() -> None:
     @given(cases(emits=("eager",), modes=("rows", "given")))
     def agrees(case: Case) -> None:
-        duel(case, Reopened, Reopened.resume)
+        compare_with_reference(case, Reopened, Reopened.resume)
 
     agrees()
 

@@ -13,7 +13,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
 from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_pages import LARGE, SMALL, rows, steady
@@ -58,7 +58,7 @@ def test_a_large_count_window_touches_hardly_more_pages_than_a_small_one(keys: i
 def test_count_windows_in_small_pages(window: Any, mode: str) -> None:
     for seed, run in ((0, 2), (1, 3)):
         with small_pages(run):
-            duel(small_case(window, mode, seed), begin, resume)
+            compare_with_reference(small_case(window, mode, seed), begin, resume)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_mode_sorted_leaves_nothing_but_the_header() -> None:
     assert set(operator.store.pages) == {"header", "root"}
 
 
-def test_a_page_that_is_gone_is_told_as_other_damage_is() -> None:
+def test_a_missing_page_is_reported_like_other_damage() -> None:
     """`Pages.read` says PageError and raises KeyError."""
     asked = query(sash.Time(9), lateness=0)
     operator = asked.operator(SCHEMA, store=MemoryStore())

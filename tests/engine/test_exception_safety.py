@@ -25,8 +25,10 @@ from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from tests.engine.test_small_pages import small_pages
 from tests.shared.effort import in_turn, share
+from tests.shared.strikes import Strikes, Struck
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
+AGGREGATES = {"high": sash.max("x"), "total": sash.sum("x"), "most": sash.max("s"), "newest": sash.last("s")}
 
 
 def keep_three(total: Any, prefix: Any) -> bool:
@@ -45,21 +47,6 @@ QUERIES: dict[str, dict[str, Any]] = {
     "eager slides": {"windows": {"t": sash.Time(9, every=4)}, "emit": "eager"},
     "changes": {"windows": {"t": sash.Time(9), "c": sash.Count(3)}, "emit": "changes", "forget": 6},
 }
-
-
-class Struck(ArithmeticError):
-    """What the injected failures of user functions raise."""
-
-
-class Strikes:
-    """Counts calls of a function, and fails at one of them."""
-
-    left = -1
-
-    def __call__(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Struck("as told")
 
 
 def struck_monoid(strikes: Strikes, where: str) -> Any:
@@ -96,10 +83,9 @@ def drawn(rng: random.Random, first: int) -> pa.RecordBatch:
     )
 
 
-def query_of(name: str, **shown: Any) -> sash.Query:
+def query_of(name: str, **aggregates: Any) -> sash.Query:
     arguments = dict(QUERIES[name])
-    shown = shown or {"high": sash.max("x"), "total": sash.sum("x"), "most": sash.max("s"), "newest": sash.last("s")}
-    return sash.Query(arguments.pop("windows"), by="k", on="t", lateness=4, **arguments, **shown)
+    return sash.Query(arguments.pop("windows"), by="k", on="t", lateness=4, **arguments, **(aggregates or AGGREGATES))
 
 
 class Harness:
@@ -229,7 +215,7 @@ def test_an_interrupted_lookup_changes_nothing(name: str) -> None:
 
 
 @contextmanager
-def told_to_fail(strikes: Strikes, left: int) -> Iterator[None]:
+def raising_at(strikes: Strikes, left: int) -> Iterator[None]:
     strikes.left = left
     try:
         yield
@@ -245,7 +231,7 @@ def test_a_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> Non
     mine = struck_monoid(strikes, where)
     harness = Harness(query_of(name, a=sash.max("s"), b=mine("x"), c=sash.sum("x")), MemoryStore() if stored else None)
     for i in range(share(60)):
-        struck = told_to_fail(strikes, rng.randint(1, rng.choice([2, 8])))
+        struck = raising_at(strikes, rng.randint(1, rng.choice([2, 8])))
         harness.attempt("process", drawn(rng, 2 * i), struck, Struck, again=rng.random() < 0.7)
     assert harness.failed >= share(4)
     harness.plain("finish")
@@ -262,7 +248,7 @@ def test_a_policy_that_raises_changes_nothing(stored: bool) -> None:
     query = sash.Query(sash.Policy(evict, sash.count()), by="k", on="t", lateness=4, a=sash.max("s"), b=sash.sum("x"))
     harness = Harness(query, MemoryStore() if stored else None)
     for i in range(40):
-        struck = told_to_fail(strikes, rng.randint(1, 20))
+        struck = raising_at(strikes, rng.randint(1, 20))
         harness.attempt("process", drawn(rng, 2 * i), struck, Struck, again=rng.random() < 0.7)
     assert harness.failed > 5
     harness.plain("finish")
@@ -319,7 +305,7 @@ def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: boo
 
 
 @pytest.mark.compiled
-def test_labels_of_text_that_are_spread_anew_in_a_call_that_fails() -> None:
+def test_text_is_relabelled_in_a_call_that_fails() -> None:
     """Text is compared by labels between those of its neighbours; when there is no room all of them change."""
     strikes = Strikes()
     mine = struck_monoid(strikes, "lower")
@@ -329,7 +315,7 @@ def test_labels_of_text_that_are_spread_anew_in_a_call_that_fails() -> None:
         for i in range(80):  # each between the greatest and the one before: the room halves
             text = ["a", "z"] if i == 0 else ["z" * 2 + "y" * (90 - i)]
             rows = {"k": ["a"] * len(text), "t": [i] * len(text), "x": [i] * len(text), "s": text}
-            struck = told_to_fail(strikes, 1)
+            struck = raising_at(strikes, 1)
             harness.attempt("process", pa.RecordBatch.from_pydict(rows, schema=SCHEMA), struck, Struck)
         labels = harness.operator.backend.engine.groups[0].aggregates[0].dictionaries[0]
         assert labels._generation > 0

@@ -48,12 +48,12 @@ def test_a_failing_monoid_names_row_and_key(how: str, mode: str) -> None:
         operator = sash.Query(3, by="k", on="t", mine=monoid("x")).operator(schema, mode=mode)
     assert operator.backend.engine.groups[0].aggregates[0].kernel.compiled == (how == "compiled")
     operator.process(first)
-    shown = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
-    with pytest.raises(ValueError, match=shown):
+    message = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
+    with pytest.raises(ValueError, match=message):
         to_the_end(operator, second)
 
 
-def test_an_exception_of_ones_own_is_told_with_its_name() -> None:
+def test_a_user_exception_is_reported_with_its_name() -> None:
     class Unlucky(Exception):
         def __init__(self, number: int, more: str) -> None:
             super().__init__(f"{number} {more}")

@@ -25,7 +25,7 @@ from sash.kernels.loops import (
 )
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.kernels.shadow import shadowed
 from tests.shared.small_state import small_buckets
@@ -194,7 +194,7 @@ def test_kernels_at_the_limits_are_as_interpreted() -> None:
     chance = np.random.default_rng(5)
     with shadowed() as seen:
         for case in cases(chance):
-            duel(case, begin, resume)
+            compare_with_reference(case, begin, resume)
         for window in [*windows(5), *windows(2**62), sash.Punctuation("p"), sash.Count(2, full=True), *SHIFTED]:
             for by in ((), "k", ("k", "s")) if not isinstance(window, sash.Delta) else ((),):
                 on_columns(sash.Query(window, by=by, on="t", **AGGREGATES), chance)
@@ -221,7 +221,9 @@ def many_keys_in_a_call() -> None:
     texts = [f"key {i * 7919 % 3001}" for i in range(5000)]
     batch = pa.record_batch({"s": texts, "t": range(GREATEST - 5000, GREATEST)})
     query = sash.Query(sash.Time(4000), by="s", on="t", lateness=0, n=sash.count())
-    duel(Case(query, batch.schema, "rows", (StreamStep("process", batch), StreamStep("finish"))), begin, resume)
+    compare_with_reference(
+        Case(query, batch.schema, "rows", (StreamStep("process", batch), StreamStep("finish"))), begin, resume
+    )
 
 
 def rows_between_rows() -> None:
@@ -234,7 +236,7 @@ def rows_between_rows() -> None:
     query = sash.Query(sash.Count(3), on="t", lateness=GREATEST, emit="eager", high=sash.max("t"))
     schema = pa.schema({"t": pa.int64()})
     steps = [StreamStep("process", pa.record_batch([[t]], schema=schema)) for t in times]
-    duel(Case(query, schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+    compare_with_reference(Case(query, schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
 
 
 class Failing(MemoryStore):

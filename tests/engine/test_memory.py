@@ -53,10 +53,10 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 def operator_of(name: str, text: bool) -> Operator:
     arguments = dict(QUERIES[name])
-    shown = {"high": sash.max("x"), "total": sash.sum("x"), "newest": sash.last("s"), "most": sash.max("s")}
+    aggregates = {"high": sash.max("x"), "total": sash.sum("x"), "newest": sash.last("s"), "most": sash.max("s")}
     if name == "policy":  # each is compiled for a structure of its own
-        shown = {"newest": sash.last("s")}
-    query = sash.Query(arguments.pop("windows"), by="k", on="t", lateness=0, **arguments, **shown)
+        aggregates = {"newest": sash.last("s")}
+    query = sash.Query(arguments.pop("windows"), by="k", on="t", lateness=0, **arguments, **aggregates)
     return query.operator(batch([0], 0, text).schema)
 
 
@@ -110,8 +110,10 @@ def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
     made = []
     for _ in range(2):
         options = sash.Options(store=MemoryStore() if stored else None)
-        shown = {"high": sash.max("k"), "newest": sash.last("s")}  # trees that other tests compile, too
-        query = sash.Query(windows, by="k", on="t", lateness=5, emit="eager", options=options, **arguments, **shown)
+        aggregates = {"high": sash.max("k"), "newest": sash.last("s")}  # trees that other tests compile, too
+        query = sash.Query(
+            windows, by="k", on="t", lateness=5, emit="eager", options=options, **arguments, **aggregates
+        )
         made.append(query.operator(batch([0], 0).schema))
     operator, fresh = made
     operator.process(batch(range(LIVE, 15_000), 1))

@@ -20,7 +20,7 @@ from sash.engine.live_backend import LiveBackend
 from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.shared.effort import share
 from tests.shared.queries import rewritten
 from tests.shared.small_state import small_buckets
@@ -158,7 +158,7 @@ class Bounded:
 def test_results_do_not_depend_on_the_memory(memory: int) -> None:
     @given(cases(emits=("final", "changes")))
     def agrees(case: Case) -> None:
-        duel(
+        compare_with_reference(
             case,
             lambda *_: Bounded(case, memory),
             lambda _, pages: Bounded(case, memory, pages),

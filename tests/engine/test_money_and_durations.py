@@ -12,7 +12,7 @@ import sash
 from sash import Count, Lifetime, Policy, Query, Time
 from sash.engine import Operator
 from sash.stores import MemoryStore
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep
 
@@ -69,7 +69,7 @@ def case(query: Query, kind: pa.DataType, count: int = 30) -> Case:
 @pytest.mark.parametrize("name", TYPES)
 def test_beside_the_reference(name: str, window: Any, emit: Any) -> None:
     query = Query(window, by="k", on="t", lateness=2, emit=emit, **aggregates(TYPES[name]))
-    duel(case(query, TYPES[name]), begin, resume)
+    compare_with_reference(case(query, TYPES[name]), begin, resume)
 
 
 def test_result_types_are_those_of_spark() -> None:

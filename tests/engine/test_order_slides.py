@@ -7,7 +7,7 @@ import pytest
 import sash
 from sash import Count, Query, Time
 from tests.engine import test_small_pages as small
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import begin, resume, steps_of, stream
 from tests.shared.streams import Case, sorted_by_key
 
@@ -39,16 +39,16 @@ def case(windows: Any, mode: str, **arguments: Any) -> Case:
 @pytest.mark.parametrize("mode", ["rows", "given", "sorted"])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_in_every_mode(name: str, mode: str) -> None:
-    duel(case(WINDOWS[name], mode, lateness=3), begin, resume)
+    compare_with_reference(case(WINDOWS[name], mode, lateness=3), begin, resume)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_changes_of_keys_that_expire(name: str) -> None:
-    duel(case(WINDOWS[name], "rows", lateness=3, emit="changes"), begin, resume)
-    duel(case(WINDOWS[name], "rows", lateness=3, forget=2), begin, resume)
+    compare_with_reference(case(WINDOWS[name], "rows", lateness=3, emit="changes"), begin, resume)
+    compare_with_reference(case(WINDOWS[name], "rows", lateness=3, forget=2), begin, resume)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_on_small_pages(name: str) -> None:
     with small.small_pages(2):
-        duel(case(WINDOWS[name], "rows", lateness=3), small.begin, small.resume)
+        compare_with_reference(case(WINDOWS[name], "rows", lateness=3), small.begin, small.resume)

@@ -12,14 +12,14 @@ import pytest
 
 import sash
 from sash.engine import Operator
+from sash.engine.op_counter import OpCounter
 from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.lookup_cases import SCHEMA, batch
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.effort import seldom, share
-from tests.shared.op_counter import OpCounter
 from tests.shared.queries import KeepLast
 from tests.shared.streams import Case, StreamStep
 
@@ -114,7 +114,7 @@ def test_small_calls_give_what_the_reference_gives(name: str, how: str, forget: 
         warnings.simplefilter("error" if how == "compiled" else "ignore")
         assert kernel(query.operator(NUMBERS)).compiled == (how == "compiled")
         for seed in range(share(5)):
-            duel(Case(query, NUMBERS, "rows", calls(seed, 160)), begin, resume)
+            compare_with_reference(Case(query, NUMBERS, "rows", calls(seed, 160)), begin, resume)
 
 
 @pytest.mark.parametrize("name", ["sum and last", "an object"])
@@ -125,9 +125,9 @@ def test_one_large_call_of_many_keys(name: str) -> None:
     large, small = query.operator(NUMBERS), query.operator(NUMBERS)
     found = pa.Table.from_batches([large.process(data), large.finish()])
     pieces = pa.Table.from_batches([*(small.process(data.slice(i, 50)) for i in range(0, 5000, 50)), small.finish()])
-    shown = ["k", "t", "n", "total"]
+    names = ["k", "t", "n", "total"]
     assert found.num_rows == 5000
-    assert found.select(shown).equals(pieces.select(shown))
+    assert found.select(names).equals(pieces.select(names))
 
 
 # ---- what compiles ----
@@ -158,7 +158,7 @@ def unsupported(total: Any, _prefix: Any) -> bool:
     return "3" in f"{total:>5}"
 
 
-def test_what_does_not_compile_is_told_once() -> None:
+def test_what_does_not_compile_is_reported_once() -> None:
     query = sash.Query(sash.Policy(unsupported, sash.sum("x")), by="k", on="t", n=sash.count())
     with pytest.warns(InterpretedWarning, match=r"Policy\(unsupported, over=sum\('x'\)\) runs interpreted: "):
         operator = query.operator(SCHEMA)

@@ -8,12 +8,12 @@ from hypothesis import given
 
 import sash
 from sash.engine import QueriesOperator
+from sash.engine.op_counter import OpCounter
 from sash.engine.shared_output import SharedOperator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
 from tests.engine.counting import CountingStore
 from tests.engine.differential import compare
-from tests.shared.op_counter import OpCounter
 from tests.shared.several_queries import SharedCase, shared_cases
 from tests.shared.streams import StreamStep
 from tests.testing.stream_text import SCHEMA, rows
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
 # ---- whatever comes ----
 
 
-def played(machine: Any, step: StreamStep, **keywords: Any) -> Any:
+def run_step(machine: Any, step: StreamStep, **keywords: Any) -> Any:
     return getattr(machine, step.call)(*(() if step.argument is None else (step.argument,)), **keywords)
 
 
-def duel_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
+def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
     """Play a case on one operator of all queries, and on a reference for each. With a store it is opened again."""
     queries, case = shared.queries, shared.case
     mode: Any = case.mode
@@ -44,12 +44,12 @@ def duel_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
                 engine = queries.operator(mode=mode, store=store) if engine.offset else engine
             continue
         try:
-            right = {name: played(truth, step) for name, truth in truths.items()}
+            right = {name: run_step(truth, step) for name, truth in truths.items()}
         except ValueError:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
-                played(engine, step)
+                run_step(engine, step)
             break
-        found = played(engine, step, offset=1)
+        found = run_step(engine, step, offset=1)
         late = engine.late_rows()
         assert list(found) == list(truths)
         for name, truth in truths.items():
@@ -63,17 +63,17 @@ def duel_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
 
 @given(shared_cases())
 def test_together_as_alone(shared: SharedCase) -> None:
-    duel_together(shared)
+    compare_together(shared)
 
 
 @given(shared_cases(emits=("final", "eager")))
 def test_together_as_alone_with_a_store(shared: SharedCase) -> None:
-    duel_together(shared, MemoryStore())
+    compare_together(shared, MemoryStore())
 
 
 @given(shared_cases(emits=("final", "changes", "eager")))
 def test_together_as_alone_with_any_emission(shared: SharedCase) -> None:
-    duel_together(shared)
+    compare_together(shared)
 
 
 # ---- one state ----

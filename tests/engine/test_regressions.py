@@ -97,12 +97,12 @@ def test_changes_of_windows_without_a_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", [{"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}]
+    "aggregates", [{"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}]
 )
-def test_changes_of_windows_that_become_full(shown: dict[str, Any]) -> None:
+def test_changes_of_windows_that_become_full(aggregates: dict[str, Any]) -> None:
     """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full, each window's."""
     windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
-    query = sash.Query(windows, on="t", emit="changes", lateness=0, **shown)
+    query = sash.Query(windows, on="t", emit="changes", lateness=0, **aggregates)
     batches = [rows([t], values=[x]) for t, x in enumerate([None, None, None, None, None, 3, None, None, None, None])]
     operator, truth = query.operator(batches[0].schema), Reference(query, batches[0].schema)
     for batch in batches:
@@ -111,7 +111,7 @@ def test_changes_of_windows_that_become_full(shown: dict[str, Any]) -> None:
     assert operator.finish().to_pylist() == truth.finish().to_pylist()
 
 
-def test_what_was_shown_is_kept_once() -> None:
+def test_emitted_results_are_kept_once() -> None:
     query = sash.Query(sash.Time(5), by="k", on="t", emit="changes", lateness=0, high=sash.max("x"))
     operator = query.operator(rows([1]).schema)
     operator.process(rows([1, 1], ["a", "b"]))
@@ -133,7 +133,7 @@ def test_keys_that_have_expired_go_though_others_of_their_bucket_stay(forget: in
 
 
 @pytest.mark.parametrize("window", [sash.Time(5), sash.Session(3, every="close"), sash.Time(4, every=2)])
-def test_keys_that_are_forgotten_go_with_what_was_shown_of_them(window: Any) -> None:
+def test_expired_keys_go_with_their_emitted_results(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", emit="changes", lateness=0, forget=10, n=sash.count())
     operator = query.operator(rows([1]).schema)
     operator.process(rows([1, 2, 3], ["a", "b", "c"]))
@@ -168,7 +168,7 @@ def test_another_emission_forgets_what_was_emitted() -> None:
     assert resumed.process(rows([1, 2, 30])).num_rows == 2
 
 
-def test_an_eager_call_that_failed_has_shown_nothing() -> None:
+def test_an_eager_call_that_failed_has_emitted_nothing() -> None:
     store = Flaky()
     query = sash.Query(sash.Time(5), by="k", on="t", lateness=5, emit="eager", n=sash.count())
     operator = Operator(query, rows([1]).schema, store=store)
@@ -178,8 +178,8 @@ def test_an_eager_call_that_failed_has_shown_nothing() -> None:
         operator.process(rows([2], ["b"]))
     store.put_many = put  # type: ignore[method-assign]
     operator.advance(3)
-    shown = operator.process(rows([4], ["b"]))
-    assert shown.select(["t", "_row", "_revision"]).to_pydict() == {"t": [4], "_row": [1], "_revision": [0]}
+    emitted = operator.process(rows([4], ["b"]))
+    assert emitted.select(["t", "_row", "_revision"]).to_pydict() == {"t": [4], "_row": [1], "_revision": [0]}
 
 
 def test_early_slides_in_rows_are_kept_until_they_are_final() -> None:

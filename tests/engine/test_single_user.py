@@ -36,7 +36,7 @@ def operator_with(lift: Callable[[Any], Any]) -> Any:
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_from_another_thread_is_refused(name: str) -> None:
     """While a call is under way; which then gives what it would have given."""
-    entered, leave, met = threading.Event(), threading.Event(), []
+    entered, leave, results = threading.Event(), threading.Event(), []
     armed: list[bool] = []  # a query tries its functions before it runs
 
     def waits(x: int) -> int:
@@ -47,7 +47,7 @@ def test_a_call_from_another_thread_is_refused(name: str) -> None:
 
     operator = operator_with(waits)
     armed.append(True)
-    worker = threading.Thread(target=lambda: met.append(operator.process(BATCH)))
+    worker = threading.Thread(target=lambda: results.append(operator.process(BATCH)))
     worker.start()
     assert entered.wait(30)
     try:
@@ -57,7 +57,7 @@ def test_a_call_from_another_thread_is_refused(name: str) -> None:
     finally:
         leave.set()
         worker.join()
-    found = pa.Table.from_batches([*met, operator.finish()])
+    found = pa.Table.from_batches([*results, operator.finish()])
     assert found["high"].to_pylist() == [3, 3, 2]
 
 

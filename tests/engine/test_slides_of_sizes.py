@@ -31,7 +31,7 @@ def batches(gap: int, kind: Any = np.int64) -> list[pa.RecordBatch]:
     return [rows.slice(0, 30), rows.slice(30, 1), rows.slice(31)]
 
 
-def played(operator: Any, given: list[pa.RecordBatch]) -> list[Any]:
+def run_steps(operator: Any, given: list[pa.RecordBatch]) -> list[Any]:
     return [*map(operator.process, given), operator.finish()]
 
 
@@ -44,9 +44,9 @@ def as_rows(found: list[pa.RecordBatch]) -> list[list[Any]]:
 @pytest.mark.parametrize(("gap", "kind"), [(3, np.int64), (40, np.int64), (40, np.float64)])
 def test_as_alone(gap: int, kind: Any, more: dict[str, Any]) -> None:
     queries = several(**more)
-    found = played(queries.operator(), batches(gap, kind))
+    found = run_steps(queries.operator(), batches(gap, kind))
     for name, query in queries.queries.items():
-        alone = played(query.operator(), batches(gap, kind))
+        alone = run_steps(query.operator(), batches(gap, kind))
         assert as_rows([one[name] for one in found]) == as_rows(alone)
 
 
@@ -55,9 +55,9 @@ def test_by_the_calendar() -> None:
     days = pa.array([day * 86_400 for day in (0, 40, 45, 200)], pa.timestamp("s"))
     rows = pa.record_batch({"k": ["a"] * 4, "t": days, "x": [1, 2, 3, 4]})
     queries = sash.Queries(**{f"m{n}": sash.Query(sash.Time(f"{n}mo", every="1mo"), **month) for n in (1, 2, 3)})
-    found = played(queries.operator(), [rows])
+    found = run_steps(queries.operator(), [rows])
     for name, query in queries.queries.items():
-        assert as_rows([one[name] for one in found]) == as_rows(played(query.operator(), [rows]))
+        assert as_rows([one[name] for one in found]) == as_rows(run_steps(query.operator(), [rows]))
 
 
 def test_slides_are_found_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,10 +88,10 @@ def test_more_slides_than_there_is_room_for() -> None:
     queries = several(every=1, sizes=(3, 50, 400))
     given = [pa.record_batch({"k": ["a", "b", "a"], "t": [0, 1, 7], "x": [5, 6, 3]})]
     given.append(pa.record_batch({"k": ["b"], "t": [1_000], "x": [1]}))
-    found = played(queries.operator(), given)
+    found = run_steps(queries.operator(), given)
     assert sum(one["s400"].num_rows for one in found) > 800
     for name, query in queries.queries.items():
-        assert as_rows([one[name] for one in found]) == as_rows(played(query.operator(), given))
+        assert as_rows([one[name] for one in found]) == as_rows(run_steps(query.operator(), given))
 
 
 def test_a_longest_window_that_lacks_slides_of_others() -> None:
@@ -107,4 +107,4 @@ def test_a_longest_window_that_lacks_slides_of_others() -> None:
     with pytest.raises(PageError, match="a slide that a longer one of the same slides has not"):
         operator.process(last)
     assigner.arena.heads[engine.live, number] -= 3
-    assert operator.process(last) == played(several().operator(), [*first, last])[2]
+    assert operator.process(last) == run_steps(several().operator(), [*first, last])[2]

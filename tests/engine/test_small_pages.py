@@ -18,7 +18,7 @@ from sash import Count, Delta, Lifetime, Policy, Session, Time
 from sash.engine import buffer_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import plain_case
 from tests.shared.effort import in_turn
 from tests.shared.queries import FromHigh, KeepLast
@@ -115,8 +115,8 @@ def events(seed: int, count: int = 60) -> pa.RecordBatch:
 
 
 def small_case(window: Any, mode: str, seed: int, **arguments: Any) -> Case:
-    shown = {"held": sash.collect("x"), "rows": sash.count(), "total": sash.sum("x"), "high": sash.max("x")}
-    query = sash.Query(window, by="k", on="t", lateness=6, **arguments, **shown)
+    aggregates = {"held": sash.collect("x"), "rows": sash.count(), "total": sash.sum("x"), "high": sash.max("x")}
+    query = sash.Query(window, by="k", on="t", lateness=6, **arguments, **aggregates)
     batch = events(seed)
     if mode == "sorted":
         batch = sorted_by_key(batch, query)
@@ -151,7 +151,7 @@ def test_there_are_many_pages(window: Any) -> None:
 def test_every_window(window: str, mode: str) -> None:
     for seed, elements in ((0, 2), (1, 3)):
         with small_pages(elements):
-            duel(small_case(WINDOWS[window], mode, seed), begin, resume)
+            compare_with_reference(small_case(WINDOWS[window], mode, seed), begin, resume)
 
 
 @pytest.mark.parametrize("emit", ["changes", "eager"])
@@ -159,18 +159,18 @@ def test_every_window(window: str, mode: str) -> None:
 def test_every_emission(window: Any, emit: str) -> None:
     for mode in ("rows", "given"):
         with small_pages(2):
-            duel(small_case(window, mode, 3, emit=emit), begin, resume)
+            compare_with_reference(small_case(window, mode, 3, emit=emit), begin, resume)
 
 
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), Count(11, every=2), Session(4), Lifetime()], ids=repr)
 def test_keys_that_are_forgotten(window: Any) -> None:
     for mode in ("rows", "given", "sorted"):
         with small_pages(2):
-            duel(small_case(window, mode, 5, forget=7), begin, resume)
+            compare_with_reference(small_case(window, mode, 5, forget=7), begin, resume)
 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("window", [Time(12), Time(12, every=2), Count(6, every=2)], ids=repr)
 def test_the_states_of_every_aggregate_in_segments(window: Any) -> None:
     with small_pages(2):
-        duel(plain_case(window, "rows", on="t", lateness=6), begin, resume)
+        compare_with_reference(plain_case(window, "rows", on="t", lateness=6), begin, resume)

@@ -76,7 +76,7 @@ def test_a_snapshot_of_other_columns_is_refused() -> None:
         query(sash.Time(4)).operator(SCHEMA.set(2, pa.field("x", pa.int32())), store=operator.store)
 
 
-def test_how_late_rows_are_met_may_change_between_snapshots() -> None:
+def test_the_late_policy_may_change_between_snapshots() -> None:
     """`late` is no part of what is kept: what was dropped before is an error from now on, and nothing else changes."""
     _, operator = some_state()
     strict = Operator.restore(query(sash.Time(4), late="error"), operator.snapshot())

@@ -14,11 +14,11 @@ import sash
 from sash.engine import StateReader, buffer_pages, state_reader
 from sash.engine.live_backend import LiveBackend
 from sash.engine.live_engine import LiveEngine
+from sash.engine.op_counter import OpCounter
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore
 from tests.shared.effort import share
-from tests.shared.op_counter import OpCounter
 from tests.shared.small_state import small_buckets
 
 QUERIES: dict[str, dict[str, Any]] = {

@@ -39,10 +39,10 @@ def judged(case: Case, got: pa.RecordBatch, batch: pa.RecordBatch) -> None:
     """Compare with the reference, which takes rows in order."""
     truth = Reference(case.query, case.schema, mode="sorted")
     expected = [truth.process(sorted_by_key(batch, case.query)), truth.finish()]
-    mine, aside = parted(case, as_rows([got]))
-    theirs, their_aside = parted(case, as_rows(expected))
+    mine, my_side_output = parted(case, as_rows([got]))
+    theirs, their_side_output = parted(case, as_rows(expected))
     assert_same(mine, theirs, by=case.query.by, loose=loose(case.query))
-    assert_same(aside, their_aside, ordered=False)
+    assert_same(my_side_output, their_side_output, ordered=False)
 
 
 def in_order(case: Case, found: pa.RecordBatch) -> pa.RecordBatch:
@@ -121,7 +121,7 @@ def test_a_delta_that_falls_is_left_to_the_engine() -> None:
         query.run(pa.table({"k": ["a", "a"], "x": [2.0, 1.0]}))
 
 
-def test_an_overflow_is_told_by_the_engine() -> None:
+def test_an_overflow_is_reported_by_the_engine() -> None:
     table = pa.table({"x": pa.array([2**62, 2**62, -(2**62)])})
     assert sash.rolling(table, 1, s=sash.sum("x"))["s"].to_pylist() == [2**62, 2**62, -(2**62)]
     with pytest.raises(OverflowError, match=r"the aggregate 's' failed with OverflowError: the sum left .* at row"):

@@ -243,7 +243,7 @@ def test_ahead_in_mode_sorted_keeps_the_rows() -> None:
 # ---- forget ----
 
 
-def test_a_forgotten_key_starts_anew_and_leaves_no_trace() -> None:
+def test_an_expired_key_starts_over_and_leaves_no_trace() -> None:
     operator = query(100, forget=5).operator(SCHEMA)
     operator.process(rows("a1 b2 a3"))
     assert operator.metrics.keys == 2
@@ -256,7 +256,7 @@ def test_a_forgotten_key_starts_anew_and_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize("store", [False, True])
-def test_a_session_that_forget_expires_leaves_when_its_key_starts_anew(store: bool) -> None:
+def test_a_session_that_forget_expires_is_emitted_when_its_key_starts_over(store: bool) -> None:
     #   a  1   3           9  11       gap 8, forget 4: W passes 9 with b's row at 10
     #   b  1                10         silent: its first session waits for its end at 9
     asked = query(sash.Session(8, every="close"), forget=4, lateness=0)
@@ -362,7 +362,7 @@ def test_flagged_rows_count_as_rows_out() -> None:
     assert (operator.metrics.rows_out, operator.metrics.late, operator.metrics.untimed) == (2, 1, 1)
 
 
-def test_the_schema_of_what_leaves_is_told_by_the_first_empty_batch() -> None:
+def test_the_first_empty_batch_has_the_output_schema() -> None:
     for window in (sash.Count(2), sash.Time(4, every=2)):
         operator = query(window).operator(SCHEMA)
         first = operator.process(rows(""))

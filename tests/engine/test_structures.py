@@ -13,7 +13,7 @@ from sash.engine import Operator
 from sash.plan import planner
 from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, stream
 from tests.shared.effort import THOROUGH, in_turn
 from tests.shared.streams import Case, StreamStep, split
@@ -79,7 +79,7 @@ def steps() -> tuple[StreamStep, ...]:
 
 def play(windows: Any, aggregates: Any, **arguments: Any) -> None:
     query = Query(windows, by="k", on="t", lateness=6, **arguments, **aggregates)
-    duel(Case(query, stream().schema, "rows", steps()), begin, resume)
+    compare_with_reference(Case(query, stream().schema, "rows", steps()), begin, resume)
 
 
 # ---- the structures that the plan names ----

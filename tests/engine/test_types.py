@@ -9,7 +9,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from tests.engine.differential import duel
+from tests.engine.differential import compare_with_reference
 from tests.engine.lookup_cases import query, results
 from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep
@@ -82,11 +82,11 @@ def test_inputs_of_every_type(name: str) -> None:
             with pytest.raises(TypeError, match=r"found=max\('c'\) reads values with an order: .*'c' is of type"):
                 ordered.operator(typed(name)[0].schema)
         else:
-            shown = results(ordered, typed(name)).column("found").combine_chunks()
-            assert (shown.type, shown[len(shown) - 1].as_py()) == (kind, COLUMNS[name][0].as_py())
+            column = results(ordered, typed(name)).column("found").combine_chunks()
+            assert (column.type, column[len(column) - 1].as_py()) == (kind, COLUMNS[name][0].as_py())
         earliest = sash.Query(window, on="t", found=sash.first("c"))
-        shown = results(earliest, typed(name)).column("found").combine_chunks()
-        assert (shown.type, shown[len(shown) - 1].as_py()) == (kind, COLUMNS[name][0].as_py())
+        column = results(earliest, typed(name)).column("found").combine_chunks()
+        assert (column.type, column[len(column) - 1].as_py()) == (kind, COLUMNS[name][0].as_py())
 
 
 def test_dictionaries_that_change_between_batches() -> None:
@@ -128,4 +128,4 @@ def test_slices_of_a_larger_batch() -> None:
     asked = query(3, by=["k", "b"], high=sash.max("x"), low=sash.min("k"), any=sash.any("b"), total=sash.sum("x"))
     for mode in ("rows", "given"):
         steps = [StreamStep("process", whole.slice(1, 2)), StreamStep("process", whole.slice(3)), StreamStep("finish")]
-        duel(Case(asked, whole.schema, mode, tuple(steps)), begin, resume)
+        compare_with_reference(Case(asked, whole.schema, mode, tuple(steps)), begin, resume)

@@ -93,13 +93,13 @@ def test_dump_and_load_come_first() -> None:
 
 # ---- times ----
 
-SPAN = sash.monoid(
+EXTENT = sash.monoid(
     identity=None,
     lift=lambda t: (t, t),
     combine=lambda a, b: b if a is None else a if b is None else (min(a[0], b[0]), max(a[1], b[1])),
     lower=lambda a: a[1] - a[0],
     empty=None,
-    name="span",
+    name="extent",
 )
 LATEST = sash.monoid(
     identity=None, combine=lambda a, b: b if a is None else a if b is None else max(a, b), empty=None, name="latest"
@@ -115,7 +115,7 @@ TYPES = [
 def test_times_come_as_objects_and_go_back_typed(kind: pa.DataType, window: Any) -> None:
     numbers = pa.array([5, None, 7001, 3], pa.int32() if kind.bit_width == 32 else pa.int64())
     batch = pa.record_batch({"t": [1, 2, 3, 4], "x": numbers.cast(kind)})
-    query, store = Query(window, on="t", span=SPAN("x"), latest=LATEST("x")), MemoryStore()
+    query, store = Query(window, on="t", extent=EXTENT("x"), latest=LATEST("x")), MemoryStore()
     reference, found = Reference(query, batch.schema), []
     for at in range(4):
         found.append(Operator(query, batch.schema, store=store).process(batch.slice(at, 1)))
@@ -123,11 +123,11 @@ def test_times_come_as_objects_and_go_back_typed(kind: pa.DataType, window: Any)
     found.append(Operator(query, batch.schema, store=store).finish())
     table = pa.Table.from_batches(found)
     unit = "us" if pa.types.is_date(kind) else kind.unit
-    assert (table.schema.field("span").type, table.schema.field("latest").type) == (pa.duration(unit), kind)
+    assert (table.schema.field("extent").type, table.schema.field("latest").type) == (pa.duration(unit), kind)
     if isinstance(window, Count):
-        spans = table["span"].cast(pa.int64()).to_pylist()
+        extents = table["extent"].cast(pa.int64()).to_pylist()
         days = 86_400_000_000 if pa.types.is_date(kind) else 1
-        assert spans == [0, 0, 0, 6998 * days]
+        assert extents == [0, 0, 0, 6998 * days]
 
 
 def test_lift_gets_what_pandas_calls_a_time() -> None:

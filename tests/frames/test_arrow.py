@@ -91,7 +91,7 @@ def test_lateness_and_late_do_not_matter() -> None:
         assert got.to_pydict() == {"t": [9, 1, None], "n": [1, 1, None]}
 
 
-def test_forget_begins_anew() -> None:
+def test_forget_starts_over() -> None:
     given = pa.table({"t": [20, 1, 2]})
     got = sash.rolling(given, 9, on="t", forget=10, n=sash.count())
     assert got.column("n").to_pylist() == [1, 1, 2]

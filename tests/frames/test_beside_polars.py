@@ -82,8 +82,8 @@ def ours(frame: pl.DataFrame, window: Any, bounds: dict[str, Any], by: Any) -> p
 def test_rolling_by(closed: str, by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(with_times(table))
     got = ours(frame, Time(f"{size}s", closed=closed), SPECIAL, by)
-    rolled = {name: getattr(X, f"rolling_{name}_by")("t", f"{size}s", closed=theirs(closed)) for name in SPECIAL}
-    others = frame.select(**{name: column.over(by) if by else column for name, column in rolled.items()})
+    columns = {name: getattr(X, f"rolling_{name}_by")("t", f"{size}s", closed=theirs(closed)) for name in SPECIAL}
+    others = frame.select(**{name: column.over(by) if by else column for name, column in columns.items()})
     compare(got, others, SPECIAL)
 
 
@@ -94,8 +94,8 @@ def test_rows(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table)
     bounds = SPECIAL | {name: bound for name, (bound, _) in MOMENTS.items()}
     names = {name: name for name in SPECIAL} | {name: known for name, (_, known) in MOMENTS.items()}
-    rolled = {name: getattr(X, f"rolling_{known}")(size, min_samples=1) for name, known in names.items()}
-    others = frame.select(**{name: column.over(by) if by else column for name, column in rolled.items()})
+    columns = {name: getattr(X, f"rolling_{known}")(size, min_samples=1) for name, known in names.items()}
+    others = frame.select(**{name: column.over(by) if by else column for name, column in columns.items()})
     compare(ours(frame, Count(size), bounds, by), others, bounds)
 
 
@@ -106,8 +106,8 @@ def test_full_rows(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table)  # y has no nulls: with them, polars asks for values and we for rows
     aggregates: Any = {name: getattr(sash, name)("y") for name in SPECIAL}
     got = sash.rolling(frame.select("k", "y"), Count(size, full=True), by=by, **aggregates)
-    rolled = {name: getattr(pl.col("y"), f"rolling_{name}")(size) for name in SPECIAL}
-    others = frame.select(**{name: column.over(by) if by else column for name, column in rolled.items()})
+    columns = {name: getattr(pl.col("y"), f"rolling_{name}")(size) for name in SPECIAL}
+    others = frame.select(**{name: column.over(by) if by else column for name, column in columns.items()})
     for name in SPECIAL:
         same(got[name], others[name], name)
 
@@ -118,8 +118,8 @@ def test_full_rows(by: Any, table: pa.Table, size: int) -> None:
 def test_rows_of_pairs(by: Any, table: pa.Table, size: int) -> None:
     frame = pl.DataFrame(table).with_columns(X.fill_null(0.0))  # with nulls, polars takes means over other rows
     bounds = {"covariance": sash.covariance("x", "y")}
-    rolled = pl.rolling_cov("x", "y", window_size=size, min_samples=2)
-    others = frame.select(covariance=rolled.over(by) if by else rolled)
+    column = pl.rolling_cov("x", "y", window_size=size, min_samples=2)
+    others = frame.select(covariance=column.over(by) if by else column)
     compare(ours(frame, Count(size), bounds, by), others, bounds)
 
 
@@ -132,8 +132,8 @@ def test_any_expression(closed: str, by: Any, table: pa.Table, size: int) -> Non
     bounds = {name: bound for name, (bound, _) in EXPRESSIONS.items()}
     got = ours(frame, Time(size, closed=closed), bounds, by)
     rolling = {"index_column": "t", "period": f"{size}i", "closed": theirs(closed)}
-    rolled = {name: expression.rolling(**rolling) for name, (_, expression) in EXPRESSIONS.items()}
-    others = frame.select(**{name: column.over(by) if by else column for name, column in rolled.items()})
+    columns = {name: expression.rolling(**rolling) for name, (_, expression) in EXPRESSIONS.items()}
+    others = frame.select(**{name: column.over(by) if by else column for name, column in columns.items()})
     compare(got, others, bounds)
 
 

@@ -116,13 +116,13 @@ def test_sizes_per_row_are_those_of_pandas(zone: str, size: str, offset: dict[st
     raw = naive.tz_localize(zone, ambiguous=np.ones(len(naive), bool), nonexistent="shift_forward")
     starts = np.minimum.accumulate(raw.as_unit("s").asi8[::-1])[::-1]
     at = times.as_unit("s").asi8
-    shown = np.arange(len(at)) > len(at) // 3  # the minimum is over times that follow
-    shown[-400:] = False
+    compared = np.arange(len(at)) > len(at) // 3  # the minimum is over times that follow
+    compared[-400:] = False
     for closed, sides in {"right": ("right", "right"), "left": ("left", "left"), "both": ("left", "right")}.items():
         window = sash.Time(size, closed=closed, tz=zone)  # type: ignore[arg-type]
         got = sash.rolling(pd.DataFrame({"t": times}), window, on="t", n=sash.count())["n"].to_numpy()
         expected = np.searchsorted(at, at, sides[1]) - np.searchsorted(at, starts, sides[0])  # type: ignore[call-overload]
-        np.testing.assert_array_equal(got[shown], expected[shown])
+        np.testing.assert_array_equal(got[compared], expected[compared])
 
 
 def test_daily_rows_have_the_windows_of_pandas_exactly() -> None:

@@ -112,7 +112,7 @@ def test_the_next_process_compiles_nothing_and_finds_only_its_own(sources: Path,
     assert compiled == []
 
 
-def test_an_edited_source_is_compiled_anew(sources: Path, tmp_path: Path) -> None:
+def test_an_edited_source_is_compiled_again(sources: Path, tmp_path: Path) -> None:
     copy = tmp_path / "sources"
     shutil.copytree(sources, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert run(copy, tmp_path / "caches", "max")[0] == expected("max")
@@ -126,7 +126,7 @@ def test_an_edited_source_is_compiled_anew(sources: Path, tmp_path: Path) -> Non
     assert "slide" in compiled
 
 
-def test_a_damaged_file_is_compiled_anew(sources: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_compiled_again(sources: Path, tmp_path: Path) -> None:
     caches = tmp_path / "caches"
     assert run(sources, caches, "max")[0] == expected("max")
     (file,) = caches.rglob("*.code")
@@ -324,9 +324,9 @@ def test_no_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nowhere(tmp_path: Path) -> None:
     for name in ("chosen", "xdg", "temporary"):
         (tmp_path / name).touch()
-    with pytest.warns(RuntimeWarning, match="set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="set SASH_CACHE_DIR") as warned:
         assert directory() is None
-    assert len(told) == 1
+    assert len(warned) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert directory() is None
@@ -339,9 +339,9 @@ def test_places_of_other_users_are_in_one_warning(monkeypatch: pytest.MonkeyPatc
     assert found() == "chosen"
     directory.cache_clear()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match="compiles again.*belongs to user.*set SASH_CACHE_DIR") as told:
+    with pytest.warns(RuntimeWarning, match="compiles again.*belongs to user.*set SASH_CACHE_DIR") as warned:
         assert directory() is None
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 @pytest.mark.usefixtures("fresh")
@@ -351,9 +351,9 @@ def test_kernels_that_others_may_write_are_refused(tmp_path: Path, mode: int) ->
     directory.cache_clear()
     kernels = tmp_path / "chosen" / (PREFIX + sources_key())
     kernels.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"stored in {tmp_path / 'xdg'}.*{kernels} is writable for") as told:
+    with pytest.warns(RuntimeWarning, match=f"stored in {tmp_path / 'xdg'}.*{kernels} is writable for") as warned:
         assert found() == "sash"
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 # ---- what is old ----

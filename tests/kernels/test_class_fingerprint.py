@@ -133,7 +133,7 @@ def test_a_product_of_equal_parts_is_one_product() -> None:
     assert fingerprint(DirectProduct(one, times(4.0))) != fingerprint(DirectProduct(times(4.0), one))
 
 
-def test_ours_are_told_apart_by_class_and_parameters() -> None:
+def test_our_monoids_are_distinguished_by_class_and_parameters() -> None:
     ours = [Max(), Min(), Max(1), Max(1.0), Max() * Min(), Min() * Max(), Max() * Max()]
     assert len({fingerprint(monoid) for monoid in ours}) == len(ours)
 

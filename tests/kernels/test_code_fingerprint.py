@@ -61,7 +61,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-def test_captured_values_of_every_kind_are_told_apart() -> None:
+def test_captured_values_of_every_kind_are_distinguished() -> None:
     keys = [fingerprint(times(value)) for value in VALUES]
     assert len({*keys}) == len(keys)
     assert [fingerprint(times(value)) for value in VALUES] == keys

@@ -66,7 +66,7 @@ def _holds(path: Path, holds: Any, release: Any) -> None:
         release.wait(60)
 
 
-def test_who_comes_second_waits_and_is_told(base: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_process_waits_and_is_notified(base: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     context = multiprocessing.get_context("spawn")
     holds, release = context.Queue(), context.Event()
     other = context.Process(target=_holds, args=(base.path, holds, release))

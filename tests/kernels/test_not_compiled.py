@@ -19,9 +19,9 @@ from tests.kernels.compile_cases import FLOATS, INTS, Weighted, add, in_a_loop, 
 
 def refused(monoid: Monoid, why: str, columns: tuple[Any, ...] = (FLOATS,), structure: type[InOrder] = Recalc) -> None:
     """It runs interpreted, rightly, with one warning of one line."""
-    with pytest.warns(InterpretedWarning) as told:
+    with pytest.warns(InterpretedWarning) as warned:
         results = slide(structure, monoid, columns, 2)
-    (warning,) = told
+    (warning,) = warned
     assert str(warning.message) == f"{monoid!r} runs interpreted: {results.why_interpreted}"
     assert why in results.why_interpreted
     assert "\n" not in results.why_interpreted
@@ -125,7 +125,7 @@ def test_what_does_not_compile_runs_interpreted(monoid: Monoid, why: str) -> Non
     refused(monoid, why)
 
 
-def test_a_refusal_is_told_once_and_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported_once_and_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monoid = of(formats, name="told once")
     refused(monoid, "mod")
 
@@ -148,10 +148,10 @@ def test_what_numba_did_not_foresee_is_a_refusal(monkeypatch: pytest.MonkeyPatch
 
 
 def test_numbas_own_warnings_do_not_reach_the_user() -> None:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         slide(Recalc, of(lambda x: formats(x) + 1, name="quiet"), (FLOATS,), 2)
-    assert [warning.category for warning in told] == [InterpretedWarning]
+    assert [warning.category for warning in warned] == [InterpretedWarning]
 
 
 def test_a_reason_has_no_colours() -> None:

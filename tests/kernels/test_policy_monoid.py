@@ -50,16 +50,16 @@ def test_typed_states_show_what_plain_ones_show(name: str) -> None:
     kinds = kinds_of(plain)
     assert kinds is not None
     typed = plain.typed(*kinds)
-    shown, chance = policy_monoid(plain, typed, kinds), random.Random(name)
-    states = [plain.identity, shown.identity]
+    public, chance = policy_monoid(plain, typed, kinds), random.Random(name)
+    states = [plain.identity, public.identity]
     for _ in range(12):
         row = tuple(chance.choice([*VALUES[kind], None]) for kind in kinds)
         present = None not in row
         element: Any = typed.lift(*row) if present else typed.identity
-        if isinstance(shown, OrNone):
+        if isinstance(public, OrNone):
             element = (present, element)
-        states = [plain.combine(states[0], plain.lifted(row)), shown.combine(states[1], element)]
-        a, b = plain.seen(states[0]), shown.seen(states[1])
+        states = [plain.combine(states[0], plain.lifted(row)), public.combine(states[1], element)]
+        a, b = plain.seen(states[0]), public.seen(states[1])
         assert (a is None) == (b is None)
         assert agree(a, b, 1e-9), (a, b)
 

@@ -61,7 +61,7 @@ def test_code_that_differs_has_another_key(changes: dict[str, Any]) -> None:
     assert key(own(**changes)) == key(own(**changes))
 
 
-def test_captured_values_and_constants_are_told_apart() -> None:
+def test_captured_values_and_constants_are_distinguished() -> None:
     assert key(own(lift=scaled(2))) == key(own(lift=scaled(2))) != key(own(lift=scaled(3)))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import sash
+from sash.engine.op_counter import OpCounter
 from sash.monoids import Collect, Count, DirectProduct, First, Last, Max, Mean, Min, Sum, SumOfSquares
-from tests.shared.op_counter import OpCounter
 
 
 def state_of(monoid: Any, values: Any) -> Any:

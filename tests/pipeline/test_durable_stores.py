@@ -65,7 +65,7 @@ def test_what_is_pending_is_delivered_after_a_failure(tmp_path: Path, kind: Call
     assert ordered(pa.Table.from_batches(received.values())) == expected(QUERY, TABLE)
 
 
-def test_a_store_of_another_query_is_told(tmp_path: Path) -> None:
+def test_a_store_of_another_query_is_reported(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", TABLE, 2)
     other = sash.Query("20s", by="k", on="t", lateness="3s", high=sash.max("x"), n=sash.count())
     with RocksDBStore(tmp_path / "store") as store:

@@ -19,9 +19,9 @@ def text_of(html: str) -> str:
 
 
 def test_a_plan_is_shown_as_its_text() -> None:
-    shown = QUERY.explain()
-    html = shown._repr_html_()
-    assert text_of(html) == str(shown).removesuffix("\n")
+    plan = QUERY.explain()
+    html = plan._repr_html_()
+    assert text_of(html) == str(plan).removesuffix("\n")
     assert "<b>structures</b>" in html
     assert "&lt;b&gt;" in html
 

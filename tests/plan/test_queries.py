@@ -8,11 +8,11 @@ import pytest
 
 import sash
 from sash.engine.counted_run import count_operations
+from sash.engine.op_counter import OpCounter
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.operation_costs import cost_of
 from sash.plan.planner import plan
 from sash.plan.slicing import WHY_SAME
-from tests.shared.op_counter import OpCounter
 
 HIGH = sash.max("x")
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.timestamp("us")), ("x", pa.float64())])

@@ -76,7 +76,7 @@ def last_of(total: Any, prefix: Any) -> Any:
         ),
     ],
 )
-def test_a_difference_is_told_in_words(old: Query, new: Query, said: list[str]) -> None:
+def test_a_difference_is_described_in_words(old: Query, new: Query, said: list[str]) -> None:
     assert changes(old, new) == said
     assert (old.fingerprint(SCHEMA) == new.fingerprint(SCHEMA)) == (not said)
 

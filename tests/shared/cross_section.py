@@ -77,13 +77,13 @@ def left_out(items: Iterable[Any]) -> Iterator[Any]:
 
 def _each_value(cases: list[Any]) -> list[Any]:
     """The first cases that have all values of all parameters."""
-    met: set[tuple[int, str]] = set()
+    covered: set[tuple[int, str]] = set()
     chosen = []
     for case in cases:
         values = set(enumerate(case.callspec._idlist))
-        if len(values) < 2 or not values <= met:
+        if len(values) < 2 or not values <= covered:
             chosen.append(case)
-            met |= values
+            covered |= values
     return chosen
 
 

@@ -97,9 +97,11 @@ def check_output(block: Block, page: Path, printed: str | None) -> None:
     if printed is None:
         message = "an output block must directly follow a Python block without prompts"
         pytest.fail(f"{page}:{block.line - 1}: {message}", pytrace=False)
-    shown, got = ("\n".join(line.rstrip() for line in text.rstrip().splitlines()) for text in (block.source, printed))
-    if shown != got:
-        pytest.fail(f"{page}:{block.line}: the page shows\n{shown}\nbut the code printed\n{got}", pytrace=False)
+    documented, got = (
+        "\n".join(line.rstrip() for line in text.rstrip().splitlines()) for text in (block.source, printed)
+    )
+    if documented != got:
+        pytest.fail(f"{page}:{block.line}: the page shows\n{documented}\nbut the code printed\n{got}", pytrace=False)
 
 
 def cells(line: str) -> list[str]:

@@ -30,7 +30,7 @@ from sash.cli.job_query import query_of
 
 LANGUAGES = ("sql", "toml")
 
-UNSAID = {"sql": "SQL cannot say this", "toml": "a job cannot say this"}
+EXPLANATIONS = {"sql": "SQL cannot say this", "toml": "a job cannot say this"}
 """What a recipe has in place of a block."""
 
 IMPORTED = "my_aggregates"
@@ -141,13 +141,13 @@ def _same(mine: Any, theirs: Any) -> bool:
     return bool(mine == theirs)
 
 
-def unsaid(text: str) -> list[str]:
+def unexplained(text: str) -> list[str]:
     """The recipes of a page, by their headings, that have neither a block of a language nor a line why not."""
     found = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
         for language in LANGUAGES:
             said = " ".join(section.split()).lower()
-            if f"\n```{language}\n" not in section and UNSAID[language].lower() not in said:
+            if f"\n```{language}\n" not in section and EXPLANATIONS[language].lower() not in said:
                 found.append(f"{title}: {language}")
     return found

@@ -22,7 +22,7 @@ def names(left: Any) -> list[str]:
     return [item.nodeid.partition("[")[2][:-1] for item in left]
 
 
-def test_each_value_of_each_parameter_is_met() -> None:
+def test_each_value_of_each_parameter_is_covered() -> None:
     pairs = [(a, b) for a in "abc" for b in "xy"]
     assert names(left_out(cases("t.py::test", *pairs))) == ["b-y", "c-y"]
     single = [(str(i),) for i in range(20)]

@@ -4,13 +4,13 @@ import pytest
 
 from sash.aggregators import DABA, SubtractOnEvict
 from sash.aggregators.in_order import require
+from sash.engine.op_counter import OpCounter
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum
 from sash.testing import check_laws
-from tests.shared.op_counter import OpCounter
 
 
 def test_combine_counts() -> None:
@@ -41,7 +41,7 @@ def test_lift_and_lower_do_not_count() -> None:
     assert counted.taken() == 0
 
 
-def test_taken_starts_anew() -> None:
+def test_taken_restarts_the_count() -> None:
     counted = OpCounter(Max())
     counted.combine(1, 2)
     assert [counted.taken(), counted.taken()] == [1, 0]

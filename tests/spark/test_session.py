@@ -121,7 +121,7 @@ def test_the_made_home_drops_one_argument(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert [path.name for path in home.parent.iterdir()] == [home.name], "nothing is left beside it"
 
 
-def test_a_damaged_home_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_damaged_home_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path))
     home = java.bundled(Path("/usr/bin/true"))
     (home / "bin" / "java").write_text("half")

@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str
     return request.getfixturevalue("server_url"), options
 
 
-def test_a_second_process_is_refused_and_told_who_writes(place: tuple[str, dict[str, Any]]) -> None:
+def test_a_second_process_is_refused_with_the_name_of_the_writer(place: tuple[str, dict[str, Any]]) -> None:
     where, options = place
     with WritingProcess(where, **options) as first:
         assert first.first == "open"

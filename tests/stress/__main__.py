@@ -33,15 +33,15 @@ def main() -> int:
     seed = secrets.randbits(31) if options.seed is None else options.seed
     start = time.monotonic()
     counts: Counter[str] = Counter()
-    played = 0
-    while played < options.rounds or time.monotonic() < start + 60 * options.minutes:
+    done = 0
+    while done < options.rounds or time.monotonic() < start + 60 * options.minutes:
         try:
             counts += play(seed)
         except rounds.Failure as failure:
             counts["failures"] += 1
             flags = " --memory" * options.memory + " --few" * options.few
             say(f"\nseed {seed} FAILED: python -m tests.stress{flags} --seed {seed}\n{failure}\n")
-        seed, played = seed + 1, played + 1
+        seed, done = seed + 1, done + 1
     say(", ".join(f"{counts[name]:,} {name}" for name in COUNTED if counts[name] or name == "failures"))
     return int(counts["failures"] > 0)
 

@@ -14,6 +14,7 @@ import sash
 from sash.monoids.algebra import Bound
 from tests.shared.queries import SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
+from tests.shared.strikes import Strikes
 
 AGGREGATES: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "text": sash.last("s")}
 """Three aggregates, exact, inexact and of text: what most cases have, so that little is compiled."""
@@ -49,21 +50,6 @@ def drawn(strategy: st.SearchStrategy[Any], seed: int) -> Any:
 
     keep()
     return random.Random(seed).choice(found[1:] or found)
-
-
-class Struck(ArithmeticError):
-    """What a user's function raises when it is told to."""
-
-
-class Strikes:
-    """Counts calls of a user's functions, and raises at one of them."""
-
-    left = -1
-
-    def __call__(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Struck("as told")
 
 
 def raising_sum(strikes: Strikes) -> Any:

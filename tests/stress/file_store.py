@@ -89,9 +89,9 @@ class LogStore:
             file.write(body[len(body) // 2 :])
         self._size += _HEAD.size + len(body)
         if self._size > max(_LEAST, 8 * self.pages.nbytes):
-            self._write_anew({**self.pages.pages, **put}, gone)
+            self._rewrite({**self.pages.pages, **put}, gone)
 
-    def _write_anew(self, pages: dict[str, bytes], gone: list[str]) -> None:
+    def _rewrite(self, pages: dict[str, bytes], gone: list[str]) -> None:
         body = pickle.dumps(({name: page for name, page in pages.items() if name not in gone}, []))
         fresh = self.path.with_suffix(".new")
         fresh.write_bytes(_HEAD.pack(len(body), crc32(body)) + body)

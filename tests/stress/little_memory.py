@@ -177,14 +177,14 @@ class LittleMemory:
             ask_the_system()
             with os.fdopen(writer, "w", buffering=1) as file:
                 try:
-                    self._played(expected, file.write)
+                    self._run_steps(expected, file.write)
                     code = 0
                 except BaseException as error:
                     file.write("".join(traceback.format_exception(error)))
         finally:
             os._exit(code)
 
-    def _played(self, expected: list[pa.RecordBatch], note: Callable[[str], Any]) -> None:
+    def _run_steps(self, expected: list[pa.RecordBatch], note: Callable[[str], Any]) -> None:
         if self.is_frame:
             assert same(self._tried(self._framed, note), expected[0]), "the result of the frame is wrong"
             return

@@ -24,7 +24,7 @@ import pytest
 from sash.engine import Operator, eager_pages
 from sash.stores import MemoryStore, Store
 from sash.testing import Reference
-from tests.engine.differential import compare, played
+from tests.engine.differential import compare, run_step
 from tests.engine.test_small_pages import small_pages
 from tests.shared.streams import Case, StreamStep
 
@@ -62,13 +62,13 @@ class Play:
         return found
 
     @cached_property
-    def _judged(self) -> tuple[list[pa.RecordBatch], bool, tuple[int, int]]:
+    def _reference_run(self) -> tuple[list[pa.RecordBatch], bool, tuple[int, int]]:
         truth, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
         for step in self.case.steps:
             if step.call == "snapshot":
                 continue
             try:
-                found.append(played(truth, step))
+                found.append(run_step(truth, step))
             except ValueError:
                 return found, True, (truth.late, truth.untimed)
         return found, False, (truth.late, truth.untimed)
@@ -76,12 +76,12 @@ class Play:
     @property
     def expected(self) -> list[pa.RecordBatch]:
         """What each call gives."""
-        return self._judged[0]
+        return self._reference_run[0]
 
     @property
     def is_refused(self) -> bool:
         """Does the last of the calls raise a ValueError?"""
-        return self._judged[1]
+        return self._reference_run[1]
 
     @cached_property
     def clean(self) -> list[pa.RecordBatch]:
@@ -100,10 +100,10 @@ class Play:
         step = self.steps[number]
         if number == len(self.expected):
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
-                played(operator, step)
+                run_step(operator, step)
             return None
         if step.call != "process":
-            return played(operator, step)
+            return run_step(operator, step)
         return operator.process(step.argument, offset=number)
 
     def done(self, operator: Operator) -> int:
@@ -128,7 +128,7 @@ class Play:
             found.append(self.call(operator, number))
         self.check(found[: len(self.expected)])
         if self.case.mode != "sorted":
-            assert (operator.metrics.late, operator.metrics.untimed) == self._judged[2]
+            assert (operator.metrics.late, operator.metrics.untimed) == self._reference_run[2]
 
     def check(self, found: list[pa.RecordBatch]) -> None:
         """Compare results of the first calls with those of the reference."""

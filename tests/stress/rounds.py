@@ -32,7 +32,8 @@ from sash.engine.operator import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import PageError
 from tests.shared.streams import cases
-from tests.stress.drawing import Strikes, Struck, drawn, few_aggregates, raising_sum
+from tests.shared.strikes import Strikes, Struck
+from tests.stress.drawing import drawn, few_aggregates, raising_sum
 from tests.stress.faults import Fault
 from tests.stress.file_store import LogStore, PageFiles
 from tests.stress.playing import Play, tiny_pages
@@ -107,7 +108,7 @@ class TroubledPlay:
         try:
             self.play.check([clean[i] if result is None else result for i, result in enumerate(results[:calls])])
         except Exception as error:
-            raise Failure(f"results differ from those of the reference:\n{self._told(error)}") from error
+            raise Failure(f"results differ from those of the reference:\n{self._format_failure(error)}") from error
         return self.counts
 
     def _lives(self) -> int:
@@ -151,13 +152,13 @@ class TroubledPlay:
         """Play until the end, or until something happens. Does not return."""
         code = FAILED
         try:
-            code = self._played(life, may_kill)
+            code = self._run_steps(life, may_kill)
         except BaseException as error:
-            (self.folder / "failure").write_text(self._told(error))
+            (self.folder / "failure").write_text(self._format_failure(error))
         finally:
             os._exit(code)
 
-    def _played(self, life: int, may_kill: bool) -> int:
+    def _run_steps(self, life: int, may_kill: bool) -> int:
         inner = LogStore(self.folder) if self.is_atomic else PageFiles(self.folder, f"{self.seed} {life}")
         store = TroubledStore(inner, self._note)
         troubles = Troubles(store, self.strikes, self._note, may_kill)
@@ -234,7 +235,7 @@ class TroubledPlay:
         with pa.ipc.open_file(path) as file:
             return file.get_batch(0)
 
-    def _told(self, error: BaseException) -> str:
+    def _format_failure(self, error: BaseException) -> str:
         return f"{report_of(error)}\nstore: {'log' if self.is_atomic else 'page files'}"
 
 

@@ -14,7 +14,7 @@ from tests.shared.effort import THOROUGH
 ROOT = Path(__file__).parents[2]
 
 
-def played(*arguments: str) -> str:
+def run_stress(*arguments: str) -> str:
     """What the stress test says at its end. It compiles: Ctrl-C may stop an interpreted kernel half-way."""
     command = [sys.executable, "-m", "tests.stress", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -30,7 +30,7 @@ def count(said: str, what: str) -> int:
 @pytest.mark.parametrize("seed", [1000 * i for i in range(2 if THOROUGH else 1)])
 def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
     rounds = 40 if THOROUGH else 2
-    said = played("--rounds", str(rounds), "--seed", str(seed), "--few")
+    said = run_stress("--rounds", str(rounds), "--seed", str(seed), "--few")
     assert count(said, "queries") == rounds
     assert count(said, "kills") > 5
     assert count(said, "torn-writes") > 0 or not THOROUGH  # two rounds may meet none
@@ -40,7 +40,7 @@ def test_rounds_with_kills_torn_writes_and_interrupts(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1000 * i for i in range(2 if THOROUGH else 1)])
 def test_rounds_with_little_memory(seed: int) -> None:
     rounds = 40 if THOROUGH else 2
-    said = played("--memory", "--rounds", str(rounds), "--seed", str(seed))
+    said = run_stress("--memory", "--rounds", str(rounds), "--seed", str(seed))
     assert count(said, "queries") == rounds
     assert count(said, "memory-errors") > (5 if THOROUGH else 1)
 

@@ -218,14 +218,14 @@ def test_eager_slides_are_revised_in_place() -> None:
 # ---- keys that fall silent ----
 
 
-def test_a_key_silent_for_longer_than_forget_starts_anew() -> None:
+def test_a_key_silent_for_longer_than_forget_starts_over() -> None:
     #   time     1 2 . . 5 . . . 9        forget 3: 5 is 3 after 2 and goes on, 9 is 4 after 5 and starts anew
     found = Play({"n": Count(9), "all": Lifetime(), "t": Time(100)}, forget=3).all("1 2 5 9")
     assert [row["held_n"] for row in found] == [[0], [0, 1], [0, 1, 2], [3]]
     assert [row["held_all"] for row in found] == [row["held_n"] for row in found] == [row["held_t"] for row in found]
 
 
-def test_a_slide_holds_only_rows_since_the_key_last_started_anew() -> None:
+def test_a_slide_holds_only_rows_since_the_key_last_started_over() -> None:
     #   time     1 . . . 5          forget 3, windows [0, 4) [4, 8) and [0, 8): at 8 the row at 1 is forgotten
     found = Play({"4": Time(4, every=4), "8": Time(8, every=8)}, forget=3).all("1 5")
     assert [(row["window"], row["window_end"], row["held"]) for row in found] == [
@@ -242,7 +242,7 @@ def test_a_row_between_keeps_the_key_alive() -> None:
     assert [row["held"] for row in Play(Lifetime(), forget=3).all("1 7 4")] == [[0], [0, 2], [0, 2, 1]]
 
 
-def test_a_session_ends_early_only_where_its_key_starts_anew() -> None:
+def test_a_session_ends_early_only_where_its_key_starts_over() -> None:
     #   time     a1 b1 a3 . . . . . a9 b10       gap 8, forget 4: at 9 the key a starts anew, and its session is over
     #   W        .. 1  3            9  10        though [1, 11) would have waited until 11; b's waits until 9
     play = Play(Session(8, every="close"), forget=4, lateness=0)

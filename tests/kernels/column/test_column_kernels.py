@@ -50,7 +50,7 @@ def near(got: float, expected: float, monoid: Any) -> bool:
     return abs(got - expected) <= tolerance * abs(expected)
 
 
-def judge(monoid: Any, x: Any, ranges: Iterable[tuple[int, int]], found: tuple[Any, Any], least: int) -> None:
+def check_results(monoid: Any, x: Any, ranges: Iterable[tuple[int, int]], found: tuple[Any, Any], least: int) -> None:
     """Every result that is not uncertain is right, and none is uncertain that need not be."""
     got, uncertain = found
     for i, (lo, hi) in enumerate(ranges):
@@ -95,7 +95,7 @@ def test_count_windows(monoid: Any, kind: str) -> None:
         got, uncertain = RowThreads(threads).aggregate(found, x, CountBounds(size, edges, longest), len(x))
         begins = [int(edges[edges <= i].max()) for i in range(len(x))]
         los = [max(begin, i + 1 - size) for i, begin in enumerate(begins)]
-        judge(monoid, x, zip(los, range(1, len(x) + 1), strict=True), (got, uncertain), found.least)
+        check_results(monoid, x, zip(los, range(1, len(x) + 1), strict=True), (got, uncertain), found.least)
 
     agrees()
 
@@ -114,7 +114,7 @@ def test_ranges(monoid: Any, kind: str) -> None:
             np.array(los, np.int32), np.array(his, np.int32), min(lengths, default=0), max(lengths, default=0)
         )
         got, uncertain = RowThreads(threads).aggregate(found, x, ranges, len(los))
-        judge(monoid, x, zip(los, his, strict=True), (got, uncertain), found.least)
+        check_results(monoid, x, zip(los, his, strict=True), (got, uncertain), found.least)
 
     agrees()
 
@@ -141,7 +141,7 @@ def test_places(monoid: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("rooted", [False, True])
-def test_variance_keeps_its_digits_or_is_in_doubt(rooted: bool) -> None:
+def test_variance_keeps_its_digits_or_is_uncertain(rooted: bool) -> None:
     """A spike at the boundary, an offset of 1e9, a window of equals beside an outlier."""
     rng = np.random.default_rng(7)
     monoid = m.Std() if rooted else m.Var()
@@ -149,7 +149,7 @@ def test_variance_keeps_its_digits_or_is_in_doubt(rooted: bool) -> None:
     assert found is not None
     for x in (1e9 + rng.normal(size=300), np.where(np.arange(300) % 50 == 7, 1e16, 1.0), np.full(300, 0.1)):
         got, uncertain = RowThreads(1).aggregate(found, x, CountBounds(32, np.array([0, 300]), 32), 300)
-        judge(monoid, x, [(max(0, i - 31), i + 1) for i in range(300)], (got, uncertain), 2)
+        check_results(monoid, x, [(max(0, i - 31), i + 1) for i in range(300)], (got, uncertain), 2)
         assert uncertain.sum() < 300
 
 

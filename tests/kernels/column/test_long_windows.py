@@ -52,7 +52,7 @@ def exact_sums(stream: str) -> ExactSums:
     return ExactSums(STREAMS[stream].tolist())
 
 
-def judge(name: str, stream: str, los: Any, his: Any, got: Any, uncertain: Any) -> None:
+def check_results(name: str, stream: str, los: Any, his: Any, got: Any, uncertain: Any) -> None:
     """What is not uncertain has all its digits; no sum of finite values is uncertain, but at the ends of the range."""
     x, allowed = STREAMS[stream], tolerance(name, stream)
     rows = np.unique([*range(0, len(los), STEP), *range(min(len(los), 40)), len(los) - 1])
@@ -78,7 +78,7 @@ def test_rows(name: str, stream: str, size: int, threads: int) -> None:
     got, uncertain = RowThreads(threads).aggregate(kernel, x, CountBounds(size, edges, min(size, ROWS - 1_500)), ROWS)
     rows = np.arange(ROWS)
     los = np.maximum(np.where(rows < edges[1], 0, edges[1]), rows + 1 - size)
-    judge(name, stream, los, rows + 1, got, uncertain)
+    check_results(name, stream, los, rows + 1, got, uncertain)
 
 
 @cache
@@ -112,4 +112,4 @@ def test_ranges(name: str, stream: str, kind: str) -> None:
     assert kernel is not None
     got, uncertain = RowThreads(1).aggregate(kernel, x, ranges, ROWS)
     there = ranges.his - ranges.los >= kernel.least
-    judge(name, stream, ranges.los[there], ranges.his[there], got[there], uncertain[there])
+    check_results(name, stream, ranges.los[there], ranges.his[there], got[there], uncertain[there])

@@ -68,7 +68,7 @@ def wanted(monoid: Any, values: list[Any]) -> Any:
     return interpolated(float(ordered[place]), float(ordered[place + (fraction > 0)]), fraction)
 
 
-def judge(monoid: Any, x: NDArray[Any], ranges: RangeBounds, got: NDArray[Any], every: int = 1) -> None:
+def check_results(monoid: Any, x: NDArray[Any], ranges: RangeBounds, got: NDArray[Any], every: int = 1) -> None:
     for row in range(0, len(got), every):
         values = x[ranges.los[row] : ranges.his[row]].tolist()
         expected = wanted(monoid, values)
@@ -139,7 +139,7 @@ def test_ranges(monoid: Any, kind: str, how: str) -> None:
         x = np.array(values, DTYPES[kind])
         ranges = ranges_of(steps, len(x))
         for kernel in forms(monoid):
-            judge(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, len(ranges.los)))
+            check_results(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, len(ranges.los)))
 
     agrees()
     assert how
@@ -183,7 +183,7 @@ def test_long_columns(column: str, threads: int) -> None:
             for kernel in forms(monoid):
                 if isinstance(kernel, OrderKernel) and 0 < kernel.narrow < ranges.longest:
                     continue
-                judge(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, rows), every=611)
+                check_results(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, rows), every=611)
 
 
 @pytest.mark.parametrize("factor", [1, 2**40])
@@ -202,7 +202,7 @@ def test_count_windows_of_keys(monoid: Any, factor: int, how: str) -> None:
         ranges = bounds(np.maximum(edges[np.searchsorted(edges, at, "left") - 1], at - size), at)
         for kernel in forms(monoid):
             got = kernel.aggregate(RowThreads(threads), x, CountBounds(size, edges, ranges.longest), len(x))
-            judge(monoid, x, ranges, got)
+            check_results(monoid, x, ranges, got)
 
     agrees()
     assert how

@@ -39,10 +39,10 @@ class Driver:
         surroundings = environment() | {"PYTHONPATH": os.getcwd()}
         self._process = spawn(self._command, surroundings, self._log)
 
-    def until(self, met: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something. Raises AssertionError if the driver ends before, or it takes too long."""
         ends = time.monotonic() + LIMIT
-        while not met():
+        while not condition():
             if self._process.poll() is not None:
                 self._start_again()
             assert time.monotonic() < ends, f"nothing has come after {LIMIT:.0f} s:\n{self.log()}"

@@ -120,7 +120,7 @@ def shards_of(size: str, monkeypatch: pytest.MonkeyPatch, skip: int = 0) -> None
 
 
 @pytest.mark.parametrize("skip", [0, 1])
-def test_state_of_another_query_is_told_in_words(monkeypatch: pytest.MonkeyPatch, skip: int) -> None:
+def test_state_of_another_query_is_described_in_words(monkeypatch: pytest.MonkeyPatch, skip: int) -> None:
     shards_of("1h", monkeypatch, skip)
     require_state_of(spec_of(query("1h"), SCHEMA, 2, None, False), FakeSession(), "/a")
     other = spec_of(query("2h"), SCHEMA, 2, None, False)

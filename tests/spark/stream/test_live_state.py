@@ -133,7 +133,7 @@ def test_two_attempts_at_a_time_do_not_meet(committed: str) -> None:
     for number in range(4):
         stream.batch([rows(number)])
     live_state._alive.clear()
-    packed = [PackedRow(0, rows=blob) for blob in blobs(stream, rows(4))]
+    packed = [PackedRow(0, rows=blob) for blob in row_payloads(stream, rows(4))]
     attempts = []
     for _ in range(2):
         state, timers = copy.deepcopy((stream.state[0], stream.timers[0]))
@@ -172,7 +172,7 @@ def packed_rows(stream: FakeStream, batch: pa.RecordBatch) -> list[PackedRow]:
     return found
 
 
-def blobs(stream: FakeStream, batch: pa.RecordBatch) -> list[bytes]:
+def row_payloads(stream: FakeStream, batch: pa.RecordBatch) -> list[bytes]:
     return [row.rows for row in packed_rows(stream, batch) if row.rows is not None]
 
 
@@ -185,7 +185,7 @@ def test_an_abandoned_task_leaves_no_file(local: Path) -> None:
     stream = FakeStream(QUERY, SCHEMA, shards=1)
     for number in range(4):
         stream.batch([rows(number)])
-    packed = [PackedRow(0, rows=blob) for blob in blobs(stream, rows(4))]
+    packed = [PackedRow(0, rows=blob) for blob in row_payloads(stream, rows(4))]
     output = ShardTask(stream.spec_now(), 0, copy.deepcopy(stream.state[0]), Timers()).run(packed, stream.watermark)
     next(output)
     assert [file.suffix for file in files(local)] == [".use"]

@@ -44,12 +44,12 @@ def most_read(counts: dict[str, Any]) -> int:
 
 
 def local_directories(spark: Any) -> list[Path]:
-    """Those that Spark has told its workers."""
+    """The local directories that Spark passes to its workers."""
 
-    def told(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_roots(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"roots": [os.environ[ROOTS]]})
 
-    (row,) = spark.range(1).coalesce(1).mapInArrow(told, "roots string").collect()
+    (row,) = spark.range(1).coalesce(1).mapInArrow(read_roots, "roots string").collect()
     return [Path(root) / NAME for root in row.roots.split(",")]
 
 
