@@ -30,7 +30,7 @@ def spec_of(name: str, monoid: Monoid, kind: Kind) -> StructSpec:
 
 
 def times_at_distance(window: int, rounds: int, distance: int) -> NDArray[np.int64]:
-    """Times of which each beyond the first `window` has exactly `distance` younger ones in the window."""
+    """Out-of-order times: each one after the first `window` has exactly `distance` later times in its window."""
     low, high = np.arange(window - distance), HIGH + np.arange(distance)
     return np.concatenate([low, high, window - distance + np.arange(rounds)])
 

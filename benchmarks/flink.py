@@ -106,7 +106,7 @@ class Flink:
         return (most - self.seconds(job, few, 3600, clock)) / (rows - few) * 1e9
 
     def seconds(self, job: FlinkJob, rows: int, budget: int = 3600, clock: Clock = time.perf_counter) -> float:
-        """The time of a job over so many rows, a millisecond apart; infinite if it was cancelled after the budget."""
+        """Seconds of a job over this many rows, a millisecond apart; infinite if it was cancelled after the budget."""
         from py4j.protocol import Py4JJavaError
 
         configuration = self.jvm.org.apache.flink.configuration.Configuration()

@@ -44,7 +44,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Case:
-    """Which windows: so many rows of a key, or the time that so many take on average."""
+    """Window sizes: a number of rows of a key, or the time that this many rows take on average."""
 
     over: str
     width: int

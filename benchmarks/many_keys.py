@@ -25,7 +25,7 @@ FILL = 250_000
 
 
 class Running:
-    """An operator with so many live keys."""
+    """An operator with this many live keys."""
 
     def __init__(self, keys: int, is_text: bool, emit: str, store: Any) -> None:
         self.chance, self.at, self.is_text = np.random.default_rng(1), 0, is_text
@@ -44,7 +44,7 @@ class Running:
         return pa.record_batch({"k": names, "t": pa.array(times), "x": pa.array(self.chance.random(len(keys)))})
 
     def milliseconds(self, keys: int, count: int, calls: int) -> float:
-        """Of a call with so many rows."""
+        """Milliseconds of a call with this many rows."""
         found = []
         for _ in range(calls):
             batch = self.rows(self.chance.integers(0, keys, count))

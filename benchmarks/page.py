@@ -20,7 +20,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def plot(
     name: str, x: Sequence[float], curves: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, logy: bool = False
 ) -> None:
-    """A picture beside the page: curves over a logarithmic axis."""
+    """Draw curves over a logarithmic axis into a picture file next to the page."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -51,12 +51,12 @@ def slides(number: int) -> list[tuple[int, int]]:
 
 
 def per_row(number: int, **aggregates: Any) -> dict[str, sash.Query]:
-    """Windows of so many sizes in rows, with a result at each row."""
+    """Windows of this many sizes in rows, with a result at each row."""
     return {f"q{i}": sash.Query(size, by="k", on="t", **aggregates) for i, size in enumerate(row_sizes(number))}
 
 
 def per_time(number: int, **aggregates: Any) -> dict[str, sash.Query]:
-    """Windows of so many sizes in time, a tenth of a second for each row above, with a result at each row."""
+    """Windows of this many sizes in time, a tenth of a second for each row above, with a result at each row."""
     windows = [sash.Time(f"{100 * size}ms") for size in row_sizes(number)]
     return {f"q{i}": sash.Query(window, by="k", on="t", **aggregates) for i, window in enumerate(windows)}
 
@@ -149,7 +149,7 @@ AT_ROWS, AT_SLIDES = "at each row", "at slides"
 
 
 def beside_flink(found: dict[str, Figures], quick: bool) -> str:
-    """The table beside Flink: processor microseconds a row of the operator and of Flink's job."""
+    """Compare with Flink: a table of processor microseconds per row of the operator and of Flink's job."""
     counts = queries_flink.COUNTS[: 1 if quick else None]
     plans = {
         AT_ROWS: {n: tuple(map(queries_flink.over, row_sizes(n))) for n in counts},

@@ -44,7 +44,7 @@ class Sizes:
     short: float = 10.0
     """One that takes longer runs once."""
     kept: float = 160.0
-    """Seconds of it for Spark as it comes and pandas on the small tables, which run last."""
+    """Seconds of the budget reserved for plain Spark and pandas on the small tables, which run last."""
     repeats: int = 3
 
 

@@ -117,7 +117,7 @@ def seconds(spark: Any, name: str, table: Table, contest: Contest, sampled: bool
 
 
 def guessed(name: str, table: Table, contest: Contest) -> float:
-    """About how many seconds a contestant takes of which nothing is known, from earlier runs on two cores."""
+    """Estimated seconds of a contestant without a measurement, from earlier runs on two cores."""
     if name == "Spark":
         visited = sum(min(width, table.rows // table.keys) for width in contest.widths) * len(contest.aggregates)
         return table.rows * (2e-6 + visited * 6e-9)

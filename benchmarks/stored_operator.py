@@ -21,13 +21,13 @@ from benchmarks.timing import best_of
 from sash.stores import MemoryStore, RocksDBStore, Store, ValkeyStore
 
 GOAL = 2.0
-"""At most so many times what the operator takes without a store, with calls of 100,000 rows on RocksDB."""
+"""Upper limit of the time on RocksDB over the time without a store, in calls of 100,000 rows."""
 
 LOOKUP_GOAL = 5.0
 """Milliseconds at most for the aggregates of 1,000 keys from RocksDB."""
 
 MGET_GOAL = 3.0
-"""At most so many times what Valkey takes for an MGET of the same bytes."""
+"""Upper limit of the time over that of a Valkey MGET of the same bytes."""
 
 DRAWN = 10
 """Batches that differ."""

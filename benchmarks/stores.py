@@ -27,12 +27,12 @@ from sash.monoids.longest_run import BEST_START, LAST_AT
 from sash.stores import RocksDBStore, Store, ValkeyStore
 
 GOALS = {"AMTA, RocksDB": 3.0, "AMTA, Valkey": 6.0}
-"""At most so many times what AMTA in memory takes for an element of a batch."""
+"""Upper limit of the time per element of a batch over that of AMTA in memory."""
 
 BATCH = 4096
 
 PARTS = 4
-"""So many parts of a stream are timed, and the best counts."""
+"""Number of parts of a stream that are timed; the best one counts."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ ROWS = "rows, 1 key"
 
 @dataclass(frozen=True)
 class Goal:
-    """Ours must be so many times as fast as the fastest of the others, for these functions over these windows."""
+    """Required speed-up over the fastest of the other libraries, for these functions over these windows."""
 
     functions: tuple[str, ...]
     others: tuple[str, ...]

@@ -13,7 +13,7 @@ from tests.shared.effort import THOROUGH
 
 both = pytest.mark.parametrize("structure", [LogMTA, AMTA])
 STEP = 1 if THOROUGH else 5
-"""Every so many of the numbers that can leave at once are counted."""
+"""Step between the eviction sizes whose costs are counted."""
 COUNT = sash.monoid(identity=0, lift=lambda _x: 1, combine=lambda a, b: a + b, exact=True, name="count all")
 
 

@@ -1,4 +1,4 @@
-"""Many in and out at once: LogMTA and AMTA beside plain lists."""
+"""Bulk inserts and evictions of LogMTA and AMTA, compared with plain lists."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MARGIN = 1.02
 """What an average may exceed the catalogue's by: a run ends amid a turn."""
 
 DESCENT = 200
-"""Values fall until the window holds so many, and then rise: a deque of maxima first keeps all, then drops all."""
+"""Values fall until the window holds this many, and then rise: a deque of maxima first keeps all, then drops all."""
 
 records = pytest.mark.parametrize("record", IN_ORDER.values(), ids=IN_ORDER)
 workloads = pytest.mark.parametrize("workload", WORKLOADS)

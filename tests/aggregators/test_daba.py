@@ -15,7 +15,7 @@ def pointers(window: DABA) -> Pointers:
 
 
 def phase(before: Pointers, after: Pointers) -> str:
-    """What `fixup` did, told by what moved.
+    """The step that `fixup` took, inferred from the pointers that moved.
 
     shrink              L up, A down, R and B stay
     free ride           L, R and A up, B stays

@@ -1,4 +1,4 @@
-"""FlatFAT: compiled beside Recalc, what it refuses, and its own check."""
+"""FlatFAT: compiled results compared with Recalc, refused arguments, and `check_invariants`."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every structure beside a plain deque, driven at random."""
+"""Random operations on every structure, compared with a plain deque."""
 
 import pytest
 from hypothesis import settings

@@ -1,4 +1,4 @@
-"""What all structures share: the way in and out, nulls, copies, and what they say when something is wrong."""
+"""The contract of all structures: insert and evict, nulls, copies, and error messages."""
 
 import copy
 import math

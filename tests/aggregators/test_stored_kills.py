@@ -1,4 +1,4 @@
-"""Kill -9 in the middle of the work on a window in RocksDB: what is opened next is a consistent point."""
+"""Kill -9 during operations on a window in RocksDB: the window that is opened next is in a consistent state."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_crafted_header_is_refused(header: bytes, said: str) -> None:
 
 
 def test_a_header_of_a_window_that_cannot_be_there() -> None:
-    """2**61 elements, of which no page is in the store: found at the first page that is needed, and not by counting."""
+    """A header of 2**61 elements without pages is refused when the first page is read, not by counting."""
     E = 2**61
     header = crafted_header(states=[1] * (E - tail_start(0, E)), E=E)
     with pytest.raises(PageError, match=r"page 'w/0/\d+' is missing from the store"):

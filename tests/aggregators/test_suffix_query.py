@@ -193,7 +193,7 @@ def test_a_twin_has_the_ranges_and_goes_its_own_way(structure: type[RegisteredRa
 
 
 class RangedMachine(Machine):
-    """A structure with ranges, beside the deque."""
+    """A structure with registered ranges, compared with a deque."""
 
     window: RegisteredRanges
     MOST = 6

@@ -1,4 +1,4 @@
-"""What the structures in order of time refuse, and what is left of a window whose monoid raises."""
+"""Time-ordered structures: refused arguments, and the state of a window after its monoid has raised."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""The structures in order of time beside a plain dict, driven at random."""
+"""Random operations on the time-ordered structures, compared with a plain dict."""
 
 from unittest import mock
 

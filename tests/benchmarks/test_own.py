@@ -1,4 +1,4 @@
-"""The monoids of the benchmark compute what the functions beside them do."""
+"""The monoids of the benchmark compute the same as the functions they are compared with."""
 
 import numpy as np
 import pandas as pd

@@ -102,7 +102,7 @@ def _forked(
 
 
 def _all_of(stream: int) -> bytes:
-    """What is written until the other side is closed."""
+    """The bytes written until the other side is closed."""
     read = []
     try:
         while found := os.read(stream, 65_536):

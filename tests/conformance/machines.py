@@ -1,4 +1,4 @@
-"""A state machine that drives a structure beside a plain deque, and the aggregates it is driven with.
+"""A state machine that compares a structure with a plain deque, and the aggregates it uses.
 
     insert, fill, evict, drain, query, iterate, clear, copy, pickle, null      in any order
     after each: check_invariants(), len(), the memory in use

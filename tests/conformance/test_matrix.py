@@ -1,4 +1,4 @@
-"""Every structure on every monoid, interpreted and compiled, beside Recalc; and what must not go together.
+"""Every structure with every monoid, interpreted and compiled, compared with Recalc; and refused combinations.
 
 interpreted    structure × monoid, each pair with one workload in turn
 compiled       structure × typed form × workload: each skeleton of states once, each structure with two sorts, of

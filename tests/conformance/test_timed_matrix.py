@@ -1,4 +1,4 @@
-"""The structures in order of time on every monoid, interpreted and compiled, beside a plain dict folded anew.
+"""Time-ordered structures with every monoid, interpreted and compiled, compared with folding a plain dict.
 
 interpreted    structure × monoid × arrivals
 compiled       structure × typed form, all arrivals: a nested state for FiBA, a scalar for its baseline, and all of them

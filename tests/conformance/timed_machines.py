@@ -1,4 +1,4 @@
-"""A state machine that drives a structure in order of time beside a plain dict of what is at each time.
+"""A state machine that compares a time-ordered structure with a plain dict from times to elements.
 
 insert, burst, reversed, alternating, all_equal, insert_many, evict (oldest, youngest, any, absent), evict_through,
 query, ranges, iterate, clear, copy, pickle, null      in any order

@@ -1,4 +1,4 @@
-"""A store that notes what is asked of it, so that tests can count pages."""
+"""A store that records its calls, so that tests can count pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ class CountingStore(MemoryStore):
         self.forget()
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self.read: list[str] = []
         self.written: list[str] = []
         self.dropped: list[str] = []
@@ -35,7 +35,7 @@ class CountingStore(MemoryStore):
 
     @property
     def touched(self) -> set[str]:
-        """Every page that a call had to do with."""
+        """The pages that were read, written or dropped."""
         return {*self.read, *self.written, *self.dropped}
 
     @property

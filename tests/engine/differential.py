@@ -1,4 +1,4 @@
-"""An engine beside the reference: the same calls to both, and what they must agree on.
+"""Compare an engine with the reference: both get the same calls, and must give the same results.
 
     steps      process   process   snapshot   advance   finish
     engine     ▢         ▢         ▢─▶▢       ▢         ▢          goes on from its snapshot
@@ -31,7 +31,7 @@ Resume = Callable[..., Any]
 
 
 def compare_with_reference(case: Case, begin: Begin, resume: Resume) -> None:
-    """Play a case on an engine and on the reference. Raises AssertionError where they disagree."""
+    """Run a case on an engine and on the reference. Raises AssertionError where they disagree."""
     engine, truth = begin(case.query, case.schema, case.mode), Reference(case.query, case.schema, mode=case.mode)
     got: list[pa.RecordBatch] = []
     expected: list[pa.RecordBatch] = []
@@ -62,13 +62,13 @@ def run_step(machine: Any, step: StreamStep) -> pa.RecordBatch:
 
 
 def counted(machine: Any, name: str) -> int:
-    """What a machine has counted: in its metrics, a mapping or an object."""
+    """A counter of a machine's metrics, which are a mapping or an object."""
     metrics = machine.metrics
     return int(metrics[name] if isinstance(metrics, Mapping) else getattr(metrics, name))
 
 
 def compare(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
-    """What an engine gave, call by call, beside what the reference gave."""
+    """Compare the results of an engine with those of the reference, call by call."""
     if case.query.emit == "eager":
         compare_last_revisions(case, got, expected)
         if not all(map(is_exact, case.query.bind(case.schema).aggregates)):

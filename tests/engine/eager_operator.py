@@ -82,7 +82,7 @@ class EagerOperator:
         return together(late, self.schema)
 
     def snapshot(self) -> Any:
-        """The state of the engine in a store, and the operator, of which it is not a part."""
+        """The state of the engine, in a store, and the operator itself."""
         store = MemoryStore()
         pages = EagerPages(self.engine, store, self.mode)
         pages.write_all(Header(self.watermark, None, (self.rows_in, 0, 0, 0), None, eager=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def interrupted(work: Callable[[], object], module: ModuleType, lines: int) -> bool:
-    """Do some work, with an interrupt after so many lines of a module; False if the work ends before."""
+    """Do some work, and interrupt it after this many lines of a module; False if the work ends before."""
     left = lines
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

@@ -128,7 +128,7 @@ class Broken(MemoryStore):
 
 @pytest.mark.parametrize("broken", ["get", "put"])
 def test_a_call_may_be_made_again_when_the_store_is_back(broken: str) -> None:
-    """Of an operator that was opened anew: pages are read when their keys are first touched."""
+    """A reopened operator reads a page when one of its keys is first touched."""
     query = sash.Query(sash.Time(3000), by="k", on="t", high=sash.max("x"))
     unharmed, operator = query.operator(SCHEMA), query.operator(SCHEMA, store=Broken())
     place = np.arange(5000)

@@ -59,7 +59,7 @@ def rows(first: int, keys: Any) -> pa.RecordBatch:
 
 
 def play(op: Operator, calls: int, size: int) -> None:
-    """Calls of so many rows of all keys in turn."""
+    """Calls of this many rows, with the keys in turn."""
     start = op.metrics.rows_in
     for first in range(start, start + calls * size, size):
         op.process(rows(first, np.arange(first, first + size) % KEYS))

@@ -1,4 +1,4 @@
-"""Compiled kernels of decimals and durations, beside the reference."""
+"""Compiled kernels of decimals and durations, compared with the reference."""
 
 import pytest
 

@@ -125,7 +125,7 @@ class Miscounting(Twin):
 
 
 class Amnesiac(Twin):
-    """Begins anew after a snapshot."""
+    """An engine that loses its state at a snapshot."""
 
     @classmethod
     def resume(cls, query: Any, state: dict[str, Any]) -> Any:

@@ -160,7 +160,7 @@ def operators(structure: str | None, over: str) -> None:
 
 
 def test_std_of_tiny_values_beside_equal_ones() -> None:
-    """Squares that are all lost are told from values that are all equal, over rows and over times."""
+    """Squares that underflow to 0 are distinguished from those of equal values, over rows and over times."""
     x = [1e-165, 3e-165, 3e-165, 3e-165, 3e-165, 3e-165, 1e-165, 0.0, 0.0, 0.0, 0.0, 1.0]
     data = {"t": np.arange(len(x)), "x": np.array(x)}
     for window in (sash.Count(3), sash.Time(3)):

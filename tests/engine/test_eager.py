@@ -1,4 +1,4 @@
-"""The eager engine beside the reference."""
+"""The eager engine, compared with the reference."""
 
 from typing import Any
 

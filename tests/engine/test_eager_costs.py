@@ -1,4 +1,4 @@
-"""What a call of the eager engine costs in ⊕, that a failure changes nothing, and what is kept."""
+"""The eager engine: calls of ⊕, state after a failure, and retained rows."""
 
 import math
 import sys
@@ -25,7 +25,7 @@ def batch(times: Any, values: Any, key: str = "a") -> pa.RecordBatch:
 
 
 class Counter:
-    """Addition that counts its calls; it can be told to fail."""
+    """Addition that counts its calls and raises from a chosen one on."""
 
     def __init__(self) -> None:
         self.calls = 0

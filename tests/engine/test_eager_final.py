@@ -63,7 +63,7 @@ BACK_AGAIN = case_of(sash.Time(2, every=sash.Count(2), closed="neither"), [0, 1,
 
 
 def last_revisions(batches: list[pa.RecordBatch], names: list[str]) -> list[dict[str, Any]]:
-    """What a reader is left with who keeps the last revision of each `_row`, and drops those without results."""
+    """The last revision of each `_row`, without those that have no results."""
     newest: dict[int, dict[str, Any]] = {}
     for row in as_rows(batches):
         assert row["_revision"] == newest.get(row["_row"], {"_revision": -1})["_revision"] + 1

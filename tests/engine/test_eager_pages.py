@@ -26,7 +26,7 @@ def batch(times: Any, values: Any, key: str = "a") -> pa.RecordBatch:
 
 
 class CountingStore(MemoryStore):
-    """Counts what is put; it can be told to fail."""
+    """Records the sizes of written pages; raises OSError while `fails` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def test_pages_of_rows_that_have_gone_go() -> None:
 
 
 class Reopened:
-    """An operator that is opened anew from its store before each call."""
+    """An operator that is reopened from its store before each call."""
 
     def __init__(self, query: sash.Query, schema: pa.Schema, mode: str = "rows") -> None:
         self.query, self.schema, self.mode, self.store = query, schema, mode, MemoryStore()

@@ -1,4 +1,4 @@
-"""A call that fails has changed nothing, wherever: a user's function raises, Ctrl-C is pressed, a store fails.
+"""A failed call changes nothing, wherever it fails: in a user function, at Ctrl-C, or in a store.
 
     call ──▶ ✗ at a random point ──▶ the same snapshot as before ──▶ the same call again ──▶ what the reference gives
 
@@ -50,7 +50,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 def struck_monoid(strikes: Strikes, where: str) -> Any:
-    """The sum of numbers as text, interpreted, which raises in one of its functions when it is told to."""
+    """An interpreted sum of numbers as text; `strikes` makes one of its functions raise."""
 
     def at(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def function(*given: Any) -> Any:
@@ -89,7 +89,7 @@ def query_of(name: str, **aggregates: Any) -> sash.Query:
 
 
 class Harness:
-    """An operator beside the reference: calls that may fail, and what must hold after them."""
+    """An operator and the reference: makes calls that may fail, and checks the state after them."""
 
     def __init__(self, query: sash.Query, store: MemoryStore | None) -> None:
         self.query, self.store = query, store
@@ -326,7 +326,7 @@ def test_text_is_relabelled_in_a_call_that_fails() -> None:
 
 
 class Failing(MemoryStore):
-    """A store that raises when it is told to, before or after it has written."""
+    """A store that raises as `fails` says: before or after a write, or at a deletion."""
 
     fails = ""
 

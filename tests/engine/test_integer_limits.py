@@ -217,7 +217,7 @@ def in_a_store(chance: np.random.Generator) -> None:
 
 
 def many_keys_in_a_call() -> None:
-    """So many rows that they are taken key by key, and so many texts that their table grows."""
+    """Enough rows that they are processed key by key, and enough texts that their table grows."""
     texts = [f"key {i * 7919 % 3001}" for i in range(5000)]
     batch = pa.record_batch({"s": texts, "t": range(GREATEST - 5000, GREATEST)})
     query = sash.Query(sash.Time(4000), by="s", on="t", lateness=0, n=sash.count())
@@ -267,7 +267,7 @@ def taken_back() -> None:
 
 
 def on_columns(query: sash.Query, chance: np.random.Generator) -> None:
-    """Run a query on whole columns, in order and out of it, beside the reference."""
+    """Run a query on whole columns, sorted and unsorted, and compare with the reference."""
     drawn = batch_at_limits(chance, 80, query.windows[""])
     orders = [drawn, sorted_by_key(drawn, query), drawn.take(pa.array(chance.permutation(drawn.num_rows)))]
     for rows in orders[:1] if isinstance(query.windows[""], sash.Delta) else orders:

@@ -1,4 +1,4 @@
-"""What a call looks at does not grow with the keys that live: their number is counted, not the time."""
+"""The work of a call does not grow with the number of live keys. Visited keys are counted, not timed."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def batch(keys: Any, first: int) -> pa.RecordBatch:
 
 
 def filled(keys: int, store: Any = None, **said: Any) -> Operator:
-    """An operator with so many live keys, whose rows are far apart in time."""
+    """An operator with this many live keys, whose rows are far apart in time."""
     window = said.pop("window", sash.Count(3))
     op = sash.Query(window, by="k", on="t", lateness=1, high=sash.max("x"), **said).operator(store=store)
     op.process(batch(np.arange(keys), 0))

@@ -61,7 +61,7 @@ def operator_of(name: str, text: bool) -> Operator:
 
 
 def state_bytes(operator: Operator) -> int:
-    """What the operator says, which is what its parts hold."""
+    """The operator's `state_bytes`, which must equal the bytes of its parts."""
     engine, backend = operator.backend.engine, operator.backend
     aggregates = [aggregate for group in engine.groups for aggregate in group.aggregates]
     parts = engine.table.nbytes + engine.keys.nbytes + backend.buffer.nbytes
@@ -104,7 +104,7 @@ EAGER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("name", "stored"), in_turn(EAGER, [False, True]))
 def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
-    """And what it emits is what one gives that has never seen the burst."""
+    """Its results are those of an operator that has never seen the burst."""
     arguments = dict(EAGER[name])
     windows = arguments.pop("windows")
     made = []

@@ -97,7 +97,7 @@ def test_bounded_memory_needs_a_store() -> None:
 
 
 class Bounded:
-    """An operator whose keys all leave memory after each call, beside one of which none does."""
+    """An operator whose keys all leave memory after each call, and one that keeps all keys in memory."""
 
     def __init__(self, case: Case, memory: int, pages: Mapping[str, bytes] = {}) -> None:
         self.case, self.memory = case, memory
@@ -314,7 +314,7 @@ def test_an_end_that_fails_can_be_repeated(emit: Any) -> None:
 
 
 def growth(folder: Path, elements: int, memory: str) -> int:
-    """The bytes by which a process grows that has so many elements."""
+    """The bytes by which a process with this many elements grows."""
     arguments = [sys.executable, "-m", "tests.engine.large_state", str(folder), str(elements), memory]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Opening an operator on a store: without a schema, after a crash, and beside another operator."""
+"""Opening an operator on a store: without a schema, after a crash, and while another operator uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order statistics of windows with slides, beside the reference: over single rows, on trees."""
+"""Order statistics of windows with slides, over rows and on trees, compared with the reference."""
 
 from typing import Any
 

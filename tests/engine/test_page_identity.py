@@ -54,12 +54,12 @@ def batches() -> list[pa.RecordBatch]:
 
 
 def stored(name: str, calls: int) -> dict[str, bytes]:
-    """The pages after so many calls."""
+    """The pages after this many calls."""
     return history(name, calls)[-1]
 
 
 def history(name: str, calls: int) -> list[dict[str, bytes]]:
-    """The pages after each of so many calls."""
+    """The pages after each of this many calls."""
     store, found = MemoryStore(), []
     operator = query(name).operator(SCHEMA, store=store)
     for batch in batches()[:calls]:

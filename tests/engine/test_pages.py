@@ -152,7 +152,7 @@ def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: 
     five      ·───────────────────────────┤
     others               ·───────────────────────────┤
 
-    Every call is made by an operator that is opened anew: all it knows is what it reads.
+    Every call is made by a reopened operator: it knows only what it reads.
     """
     monkeypatch.setattr(durable_state, "BUCKET", 1 << 14)
     store = CountingStore()

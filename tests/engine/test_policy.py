@@ -119,7 +119,7 @@ def test_small_calls_give_what_the_reference_gives(name: str, how: str, forget: 
 
 @pytest.mark.parametrize("name", ["sum and last", "an object"])
 def test_one_large_call_of_many_keys(name: str) -> None:
-    """So many rows are taken slot by slot."""
+    """A call with this many rows is processed slot by slot."""
     query = sash.Query(COMPILED[name], by="k", on="t", n=sash.count(), total=sash.sum("x"))
     data = events(random.Random(7), 5000, 0)
     large, small = query.operator(NUMBERS), query.operator(NUMBERS)

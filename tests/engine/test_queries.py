@@ -29,7 +29,7 @@ def run_step(machine: Any, step: StreamStep, **keywords: Any) -> Any:
 
 
 def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
-    """Play a case on one operator of all queries, and on a reference for each. With a store it is opened again."""
+    """Run a case on one operator of all queries, and on a reference for each. With a store it is reopened."""
     queries, case = shared.queries, shared.case
     mode: Any = case.mode
     engine = queries.operator(case.schema, mode=mode, store=store)

@@ -1,4 +1,4 @@
-"""What has no meaning or does not fit is told by name, before any row is read."""
+"""Invalid queries are refused before any row is read, and the error names the argument."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ import sash
 from sash.stores import MemoryStore
 from tests.engine.lookup_cases import SCHEMA, batch, every_mode, query
 
-# ---- what does not fit is told before any row is read ----
+# ---- refused before any row is read ----
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An operator in two hands: the second is refused, and the first goes on as if it had not been there."""
+"""An operator used by two threads: the second is refused, and the first continues undisturbed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The differential test once more on a store, with pages so small that every key is large, opened anew at every call.
+"""The differential test on a store with pages so small that every key is large, reopened at every call.
 
 pages as they are     8 KiB of elements make segments   the random streams of `test_truth.py` never do
 pages as here         2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
@@ -56,7 +56,7 @@ def small_pages(elements: int) -> Iterator[None]:
 
 
 class Reopened:
-    """An operator that is opened anew from its store for every call."""
+    """An operator that is reopened from its store for every call."""
 
     def __init__(self, query: sash.Query, schema: pa.Schema, mode: str) -> None:
         self.query, self.schema, self.mode, self.store = query, schema, mode, MemoryStore()

@@ -77,7 +77,7 @@ def test_a_snapshot_of_other_columns_is_refused() -> None:
 
 
 def test_the_late_policy_may_change_between_snapshots() -> None:
-    """`late` is no part of what is kept: what was dropped before is an error from now on, and nothing else changes."""
+    """`late` is not part of the state: late rows that were dropped before now raise, and nothing else changes."""
     _, operator = some_state()
     strict = Operator.restore(query(sash.Time(4), late="error"), operator.snapshot())
     with pytest.raises(ValueError, match=r"row \{'k': 'a', 't': 2, 'x': 1\} is late, and late='error' refuses it"):

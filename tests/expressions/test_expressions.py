@@ -1,4 +1,4 @@
-"""Expressions: Arrow's values beside DuckDB's and beside a row at a time in Python."""
+"""Expressions evaluated by Arrow, compared with DuckDB and with row-by-row Python."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_events_before_each_row() -> None:
 
 
 def test_results_may_be_named_as_columns_of_the_events() -> None:
-    """They stand beside the spine's columns, not beside those of the events."""
+    """Results are added to the columns of the spine, not to those of the events."""
     found = sash.as_of(SPINE, EVENTS, sash.Lifetime(), by="k", on="t", x=sash.sum("x"), i=sash.last("i"))
     assert found.schema.names == [*SPINE.schema.names, "x", "i"]
     assert found["x"].to_pylist() == [2.0, 0.5, 4.0, None, None, None, None]

@@ -1,4 +1,4 @@
-"""`as_of` on random queries, spines and events, beside its definition."""
+"""`as_of` on random queries, spines and events, compared with its definition."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Beside pandas: `rolling` over rows and times, groups, `expanding`, `resample`.
+"""Results equal those of pandas: `rolling` over rows and times, groups, `expanding`, `resample`.
 
 Times are all different here: pandas takes only the peers up to the row itself. That, the count of an empty window and
 the skewness of equal values are among the differences that test_others.py pins.

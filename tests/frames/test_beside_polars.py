@@ -1,4 +1,4 @@
-"""Beside polars: `rolling_*`, `rolling_*_by`, any expression by `rolling`, groups, `group_by_dynamic`.
+"""Results equal those of polars: `rolling_*`, `rolling_*_by`, expressions with `rolling`, groups, `group_by_dynamic`.
 
 Where a window has no value that is not null, polars sums to 0 and multiplies to 1, and we give null: those rows are
 left out here and pinned in test_others.py.

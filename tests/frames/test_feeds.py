@@ -1,4 +1,4 @@
-"""Data as it comes: columns of nulls, an index of times, mixed time zones, nanoseconds."""
+"""Real-world input: columns of nulls, an index of times, mixed time zones, nanoseconds."""
 
 from datetime import UTC, datetime
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""pandas: what comes back is the frame as it was, and columns beside it; index, types, names."""
+"""pandas: the result is the input frame with columns added; index, types, names."""
 
 import datetime as dt
 from decimal import Decimal
@@ -61,7 +61,7 @@ def test_a_part_of_a_frame_has_no_warning_in_it() -> None:
 
 
 class Mine(pd.DataFrame):
-    """A frame of one's own."""
+    """A user-defined subclass of DataFrame."""
 
     @property
     def _constructor(self) -> Any:

@@ -1,4 +1,4 @@
-"""All kinds of frames beside one another, and Arrow beside the reference: ties, nulls, NaN, rows in any order."""
+"""All kinds of frames give equal results, and Arrow those of the reference: ties, nulls, NaN, rows in any order."""
 
 from typing import Any
 

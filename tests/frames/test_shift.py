@@ -82,7 +82,7 @@ def test_an_hour_at_another_time_is_that_of_a_moved_clock(shift: str) -> None:
 
 
 def test_results_stand_at_their_rows_also_where_an_operator_runs() -> None:
-    """`forget`, and a policy beside them, need an operator: it takes sorted rows, and their results go back."""
+    """`forget` and policies need an operator: it gets sorted rows, and results are put back in input order."""
     rng = np.random.default_rng(5)
     keys = rng.integers(0, 4, 200)
     data = pa.table({"k": keys, "t": rng.permutation(200), "x": rng.integers(0, 9, 200)})

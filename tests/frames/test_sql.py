@@ -99,7 +99,7 @@ def clause(closed: str, axis: Axis, size: int) -> str:
 
 
 def compare(table: pa.Table, window: Any, pairs: Pairs, frame: str, order: str = "t") -> None:
-    """Our columns beside DuckDB's."""
+    """Compare our columns with DuckDB's."""
     calls = ", ".join(f"{sql if ' OVER w' in sql else sql + ' OVER w'} AS {name}" for name, (_, sql) in pairs.items())
     over = f"WINDOW w AS (PARTITION BY k ORDER BY {order} {frame})"
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""Opens a state that somebody has changed, uses it, and judges what came of it."""
+"""Open a corrupted state, use it, and classify the outcome."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_addresses_of_this_process_are_not_kept(files: KernelCache, tmp_path: Pa
 
 
 class Bomb:
-    """Unpickled, it raises what it is told to."""
+    """Raises a given exception when it is unpickled."""
 
     def __init__(self, error: type[BaseException]) -> None:
         self.error = error

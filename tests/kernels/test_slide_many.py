@@ -1,4 +1,4 @@
-"""slide_many: many ranges at each row, compiled and interpreted, beside Recalc."""
+"""slide_many: many ranges at each row, compiled and interpreted, compared with Recalc."""
 
 import functools
 from typing import Any
@@ -57,7 +57,7 @@ ADMITTED = [(s, name) for s in SHORTER for name, monoid in MONOIDS.items() if ad
 
 
 def cross_section() -> set[tuple[type[SuffixQuery], str]]:
-    """Each structure with one monoid, that which was taken least so far, and each monoid with one structure."""
+    """Each structure with one monoid, the least used so far, and each monoid with one structure."""
     taken = dict.fromkeys(MONOIDS, 0)
     chosen = set()
     for structure in SHORTER:

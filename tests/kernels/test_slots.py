@@ -185,7 +185,7 @@ def drawn_inputs(slots: Slots, rng: random.Random) -> list[tuple[int, Any]]:
 
 
 def play(slots: Slots, rng: random.Random, steps: int, sizes: int = 1) -> None:
-    """Random inputs, questions and releases, beside the lists."""
+    """Random inputs, queries and releases, compared with lists."""
     longest = [rng.choice([3, 6, 200]) for _ in range(SLOTS)]
     for _ in range(steps):
         pushed = drawn_inputs(slots, rng)

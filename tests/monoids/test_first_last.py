@@ -1,4 +1,4 @@
-"""First, last, nth and M4; the longest run. And how the tests beside this one fold a window and try the laws."""
+"""First, last, nth, M4 and the longest run; and helpers of other tests that fold a window and check the laws."""
 
 import copy
 import math

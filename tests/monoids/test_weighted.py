@@ -1,4 +1,4 @@
-"""The weighted mean beside exact arithmetic."""
+"""The weighted mean, compared with exact arithmetic."""
 
 import math
 import random

@@ -65,7 +65,7 @@ TABLE = rows(200)
 
 
 class Collected:
-    """A function sink that remembers its calls, and can be told to fail."""
+    """A function sink that records its calls and raises at call number `fails_at`."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[pa.RecordBatch, str]] = []

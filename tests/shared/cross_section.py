@@ -56,10 +56,10 @@ IN_TURN = (
 """Files whose tests have the same long list of cases, all slow."""
 
 MANY = 8
-"""From so many cases on, tests take turns."""
+"""Tests with at least this many cases take turns."""
 
 TURNS = 4
-"""How many tests it takes until each case was met once."""
+"""Number of tests after which each case has run once."""
 
 
 def left_out(items: Iterable[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ THOROUGH = PROFILE == "thorough"
 
 
 def share(count: int) -> int:
-    """So many rounds under `make test-all`; a fifth of them under `make test`, which draws the same each time."""
+    """This many rounds under `make test-all`; a fifth of them under `make test`, with the same draws each time."""
     return max(1, count // 5) if PROFILE == "quick" else count
 
 

@@ -31,14 +31,14 @@ from sash.cli.job_query import query_of
 LANGUAGES = ("sql", "toml")
 
 EXPLANATIONS = {"sql": "SQL cannot say this", "toml": "a job cannot say this"}
-"""What a recipe has in place of a block."""
+"""The line that explains why a recipe has no block of a language."""
 
 IMPORTED = "my_aggregates"
 """The module that jobs of recipes import: it stands for the page."""
 
 
 class RecipeBlocks:
-    """Records what the Python blocks of a page compute, and runs the other blocks beside it."""
+    """Records the results of a page's Python blocks, and compares those of its other blocks."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -142,7 +142,7 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def unexplained(text: str) -> list[str]:
-    """The recipes of a page, by their headings, that have neither a block of a language nor a line why not."""
+    """Headings of the recipes that have neither a block of a language nor a line that explains why."""
     found = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]

@@ -11,7 +11,7 @@ from sash.engine import bucket_log, durable_state
 
 @contextmanager
 def small_buckets(bucket: int, elements: int) -> Iterator[None]:
-    """Within, bucket pages have no more than so many bytes, and so many elements make a segment.
+    """Limit bucket pages to this many bytes, and make segments of this many elements.
 
     Elements take some 20 bytes each.
     """

@@ -1,4 +1,4 @@
-"""The cross-section: each value of each parameter is met; of many slow cases, a quarter."""
+"""The cross-section covers each value of each parameter; of many slow cases, a quarter."""
 
 from itertools import chain
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Spark beside the local host: every kind of window, every aggregate, and all that a query may say."""
+"""Spark gives the results of the local engine: every kind of window, every aggregate, all query options."""
 
 import os
 import subprocess

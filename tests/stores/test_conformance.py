@@ -267,7 +267,7 @@ PAGES = st.binary(max_size=12)
 
 
 class Machine(RuleBasedStateMachine):
-    """A store beside a dict. Now and then it is closed and opened again; a reader follows it."""
+    """Random operations on a store, compared with a dict. It is sometimes reopened; a reader follows it."""
 
     places: Callable[[], Place]
 

@@ -1,4 +1,4 @@
-"""Pages: what goes in comes out, and every kind of damage is refused by name."""
+"""Pages: encoding round-trips, and every kind of damage is refused with an error that names it."""
 
 import contextlib
 import datetime as dt
@@ -152,7 +152,7 @@ def test_noise_is_never_a_page(data):
 
 
 def resealed(data: bytes) -> bytes:
-    """With a checksum that matches: what was never damaged, and is wrong all the same."""
+    """The same bytes with a checksum that matches: a page that is invalid, but not damaged."""
     return data[:8] + struct.pack("<I", crc32(data[12:])) + data[12:]
 
 

@@ -1,4 +1,4 @@
-"""A reader of an operator's state beside a writer that does not wait for it: each answer is as of one commit."""
+"""A reader of state that an operator keeps writing: each lookup is consistent with one commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store of which one operation fails: before it, after it, or in the middle of it."""
+"""A store with one failing operation, which fails before, after or in the middle of its work."""
 
 from __future__ import annotations
 

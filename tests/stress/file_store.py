@@ -23,7 +23,7 @@ from sash.stores import MemoryStore
 
 _HEAD = Struct("<QI")
 _LEAST = 1 << 16
-"""Bytes of a log from which on it is written anew when most of it is of no use."""
+"""A log of at least this many bytes is rewritten when most of it is obsolete."""
 
 
 def nothing() -> None:

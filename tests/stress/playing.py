@@ -40,7 +40,7 @@ def tiny_pages() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Play:
-    """A case with what its calls give. `steps` are its calls without snapshots: at those an operator is opened anew."""
+    """A case and its expected results. `steps` are its calls without snapshots, at which an operator is reopened."""
 
     case: Case
 
@@ -85,7 +85,7 @@ class Play:
 
     @cached_property
     def clean(self) -> list[pa.RecordBatch]:
-        """What an operator gives that nothing happens to, compared with the reference."""
+        """The results of an operator without faults, compared with the reference."""
         operator = self.opened(MemoryStore())
         found = [self.call(operator, number) for number in range(len(self.expected))]
         self.check(found)
@@ -96,7 +96,7 @@ class Play:
         return Operator(self.case.query, self.case.schema, mode=self.case.mode, store=store)
 
     def call(self, operator: Operator, number: int) -> pa.RecordBatch:
-        """Make a call; with that which the reference refuses the operator has to raise."""
+        """Make a call. Where the reference raises, the operator must raise, too."""
         step = self.steps[number]
         if number == len(self.expected):
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
@@ -119,7 +119,7 @@ class Play:
         return bool(watermark >= (math.inf if step.call == "finish" else step.argument))
 
     def rest(self, operator: Operator, store: Store, found: list[pa.RecordBatch]) -> None:
-        """Make the calls behind those of which `found` are the results, reopening where the case says so."""
+        """Make the calls that follow those with the results `found`, reopening where the case says so."""
         first = len(found)
         for number in range(first, len(self.steps)):
             if number in self.reopened and number > first:

@@ -43,10 +43,10 @@ DONE, FAILED, REFUSED = 0, 1, 3
 """How a child ends; else it was killed."""
 
 PLAYS = 4
-"""How often a query is played."""
+"""How often a query is run."""
 
 LIVES = 5
-"""So many children may be killed; the one after them lives."""
+"""At most this many children are killed; the next one runs to its end."""
 
 PATIENCE = 300.0
 """Seconds after which a child hangs."""
@@ -90,7 +90,7 @@ class Round:
 
 
 class TroubledPlay:
-    """A play of a query by processes that are killed."""
+    """Runs a query in processes that are killed."""
 
     def __init__(self, of: Round, seed: str, folder: Path) -> None:
         self.play, self.strikes, self.seed, self.folder = of.play, of.strikes, seed, folder
@@ -112,7 +112,7 @@ class TroubledPlay:
         return self.counts
 
     def _lives(self) -> int:
-        """Let one child after the other play; gives how the last one ended."""
+        """Run one child after the other, and return how the last one ended."""
         for life in range(LIVES + 1):
             is_last = life == LIVES
             ended = self._watched(life, is_last)

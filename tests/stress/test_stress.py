@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_stress(*arguments: str) -> str:
-    """What the stress test says at its end. It compiles: Ctrl-C may stop an interpreted kernel half-way."""
+    """Run the stress test and return its summary. It compiles: Ctrl-C may stop an interpreted kernel half-way."""
     command = [sys.executable, "-m", "tests.stress", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -47,7 +47,7 @@ class Strike:
 
 @dataclass
 class TroubledStore:
-    """A store in files that strikes when it is told to."""
+    """A store in files that fails at a chosen operation."""
 
     store: Any
     note: Note

@@ -278,7 +278,7 @@ def test_slides_hold_each_row_as_often_as_windows_cover_it(times: list[int], siz
 
 
 def test_every_aggregate_is_what_recalc_folds() -> None:
-    """A count window of each aggregate of sash, beside the structure that is the oracle of all structures."""
+    """A count window of each aggregate, compared with Recalc, the oracle of all structures."""
     batch = stream()
     query = sash.Query(Count(3), **aggregates(Count(3)))
     truth = Reference(query, batch.schema)

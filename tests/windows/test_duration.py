@@ -1,4 +1,4 @@
-"""Durations: what is read, what is refused, and that the short form says the same."""
+"""Durations: parsing, refused values, and the short form."""
 
 from datetime import timedelta
 

@@ -94,7 +94,7 @@ def tab(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def opened(tab: Any, live: Any) -> Iterator[Any]:
-    """The page, loaded anew. It has no error when the test ends."""
+    """The page, freshly loaded. It must have no error when the test ends."""
     tab.set_viewport_size({"width": 1200, "height": 900})
     tab.goto(live.url)
     expect(tab.locator("#keys option")).to_have_count(len(KEYS))

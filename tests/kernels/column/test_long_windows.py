@@ -18,7 +18,7 @@ from tests.shared.effort import THOROUGH
 
 ROWS = exact_sum.PIECE + 4_000
 STEP = 131 if THOROUGH else 599
-"""Every so many rows are compared: exact arithmetic takes most of the time."""
+"""Step between compared rows: exact arithmetic takes most of the time."""
 CHANCE = np.random.default_rng(5)
 NOISE = CHANCE.normal(size=ROWS)
 

@@ -72,7 +72,7 @@ def stream(spark: Any, folder: Path, name: str) -> None:
 
 
 def batch(spark: Any, folder: Path, rounds: int) -> None:
-    """Run the query on the hot key so many times."""
+    """Run the query on the hot key this many times."""
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1000)
     for number in range(rounds):
         data = spark.read.parquet(str(folder / "in"))

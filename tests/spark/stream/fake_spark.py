@@ -130,6 +130,6 @@ class FakeStream:
                     counts[name] = max(counts[name], number or 0) if name in TIMES else counts[name] + (number or 0)
 
     def spec_now(self) -> StreamSpec:
-        """What workers know, as it comes to them."""
+        """The specification as a worker receives it."""
         spec: StreamSpec = cloudpickle.loads(self.spec)
         return spec

@@ -53,7 +53,7 @@ def run(folder: Path, draw: random.Random) -> bool:
 
 
 def crash(folder: Path, batch: int, after_sink: bool) -> None:
-    """Leave of a stream that has ended what a crash in a micro-batch leaves, before or after the sink has written it.
+    """Turn an ended stream into one that crashed in a micro-batch, before or after the sink has written it.
 
     Its offsets are there and its commit is not; and state of versions that nobody has committed.
     """

@@ -1,4 +1,4 @@
-"""Random queries on random streams, micro-batch by micro-batch, beside the reference that looks at all rows anew.
+"""Random queries on random streams: each micro-batch is compared with the reference on all rows so far.
 
 The reference gets each watermark at once, for all keys; a shard gets it with its rows or by its timer. That both
 give the same results in the same micro-batch says that no timer is missing, and none is late.

@@ -97,7 +97,7 @@ def test_a_failed_attempt_is_repeated_from_sparks_state(local: Path) -> None:
 
 
 class Failing:
-    """Writes to Spark's state, of which the connection breaks after some."""
+    """Writes to Spark's state, and fails after this many."""
 
     def __init__(self, state: MapState, after: int) -> None:
         self.state, self.after = state, after

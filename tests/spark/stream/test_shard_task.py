@@ -253,7 +253,7 @@ def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
 
 @pytest.mark.compiled
 def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window() -> None:
-    """A window of 300,000 rows of one key beside one of ten thousand: pages and bytes.
+    """Pages and bytes of a window of 300,000 rows of one key, compared with one of 10,000.
 
     The tail of a long log may have as many bytes as a segment before it becomes one.
     """
@@ -266,7 +266,7 @@ def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window()
 
 @pytest.mark.compiled
 def test_a_micro_batch_that_touches_all_of_a_thousand_keys_moves_less_than_40_mb() -> None:
-    """A thousand rows of each, one new one of each: here every page has to do with the micro-batch."""
+    """A thousand rows of each key, then one new row of each: the micro-batch touches every page."""
     moved = ticking(1_050_000, 1_000_000, 1000)
     assert moved["bytes_read"] + moved["bytes_written"] <= 40e6
 
