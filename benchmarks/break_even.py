@@ -96,14 +96,14 @@ def main(quick: bool) -> str:
         )
     return "\n\n".join(
         [
-            "## Break-even with folding the window anew",
+            "## Break-even with recomputing the window",
             (
-                "The smallest window from which on a structure beats `Recalc`, compiled on integers (`bloom` and "
-                f"`collect` interpreted); windows were tried in powers of two up to {sizes[-1]:,}. Collecting takes "
-                "time in the size of the window, however it is done."
+                "The smallest window from which a structure is faster than `Recalc`, compiled on integers (`bloom` and "
+                f"`collect` interpreted); window sizes are powers of two up to {sizes[-1]:,}. The time of `collect` is "
+                "proportional to the size of the window with every structure."
             ),
             page.table(header, even),
-            "The same, ten times as fast.",
+            "The smallest window from which it is ten times as fast.",
             page.table(header, tenfold),
             "## Throughput against the size of the window",
             "Million rounds of evict, insert and query a second, compiled, max of random floats.",

@@ -58,12 +58,13 @@ class Sizes:
 
 
 PROFILE = """
-Where a goal is missed: a call of one row takes some 140 µs on one key, timed part by part. 25 are the two
-aggregates with their results, 13 the slot of the key, 13 entering the row and giving it a place, 11 lateness
-and watermark, 11 the window's start, 8 timers, 7 the batch of results, 6 the reorder buffer, 5 the journal.
-The rest, some 40, is Python between them; the compiled loops take 25 to 30 of all that, reading Arrow's
-columns and making new ones 17. With 1,000 keys in turn caches miss, which is 50 more. With 100,000 keys and
-more, memory is what counts: the row of a slot, its ring and the queue of each structure are a miss each.
+Where a goal is missed: a call of one row takes some 140 µs on one key, timed part by part: 25 for the two
+aggregates with their results, 13 for the slot of the key, 13 for appending the row and assigning its position, 11
+for lateness and watermark, 11 for the start of the window, 8 for timers, 7 for the batch of results, 6 for the
+reorder buffer, 5 for the journal. The rest, some 40, is Python code between them. Of the total, compiled loops
+take 25 to 30, and reading and building Arrow columns 17. With 1,000 keys in turn, cache misses add 50. With
+100,000 keys and more, memory access dominates: the row of a slot, its ring and the queue of each structure are a
+cache miss each.
 """.strip().replace("\n", " ")
 """Measured separately from the benchmark, with a clock around each part, the minimum of many calls."""
 
@@ -136,10 +137,10 @@ def main(quick: bool) -> str:
         flinks = theirs(jvm, sizes)
     return "\n\n".join(
         [
-            "## Calls of an operator, beside Flink",
+            "## Calls of an operator, compared with Flink",
             (
                 "Nanoseconds a row: max and sum of floats over 60 s (6,000 s where there are many keys), a row a "
-                "millisecond, 1,000 keys where nothing else is said, on full windows, one thread."
+                "millisecond, 1,000 keys unless stated otherwise, on full windows, one thread."
             ),
             page.table(
                 ["", "ns a row", "goal"], [[case.name, f"{found[case.name]:,.0f}", case.goal] for case in sizes.cases]
@@ -147,7 +148,7 @@ def main(quick: bool) -> str:
             PROFILE,
             (
                 f"Flink 2.3 on the same windows, {sizes.flink_rows:,} rows of 1,000 keys from its own generator, one "
-                "task, nanoseconds a row beyond the start of the job:"
+                "task, nanoseconds a row, without the start of the job:"
             ),
             page.table(["", *BACKENDS], flinks),
         ]

@@ -130,7 +130,8 @@ def eager_calls(sizes: Sizes) -> str:
         [
             (
                 f'Microseconds a call of one row with `emit="eager"`, {waiting:,} rows waiting, windows of '
-                "some ten rows, max and sum: the row goes into its tree, and the results that it changes leave."
+                "some ten rows, max and sum: the row is inserted into its tree, and the results that it changes are "
+                "emitted."
             ),
             page.table(["", "p50", "p99", "p99.9", "worst"], table),
         ]

@@ -67,9 +67,9 @@ def main(quick: bool) -> str:
         [
             "## Coarse slides",
             (
-                f"Nanoseconds for an eviction and an insert when there is a query only after m of them, compiled, max "
-                f"of floats in a window of {window:,}. FlatFAT marks what changed and propagates once a query, so its "
-                "cost falls with m."
+                "Nanoseconds for an eviction and an insert with one query per m of them, compiled, max of floats in a "
+                f"window of {window:,}. FlatFAT marks changes and propagates them once per query, so its cost falls "
+                "with m."
             ),
             page.table(
                 ["", *(f"m = {m:,}" for m in sizes)],

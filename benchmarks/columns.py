@@ -145,8 +145,8 @@ def goals(sizes: Sizes) -> list[str]:
             lines = [[f"{name}, {width:,}", *cells(figures)] for (name, width), figures in cells_of.items()]
             parts += [f"### {title}", page.table(["", *CONTESTANTS], lines)]
             if keys == 1:
-                parts += ["The dearest of these widths over the cheapest:", flatness(cells_of)]
-    return ["The goals, and the cell that is farthest from each, **bold** if it misses:", verdicts(found), *parts]
+                parts += ["The time at the slowest of these widths relative to the fastest:", flatness(cells_of)]
+    return ["The goals, and the worst cell for each, **bold** if it misses the goal:", verdicts(found), *parts]
 
 
 def others(sizes: Sizes) -> list[str]:
@@ -170,17 +170,18 @@ def main(quick: bool) -> str:
         [
             "## Columns",
             (
-                f"Nanoseconds a row, {sizes.rows:,} rows of float64 that walk at random, against the width of the "
-                "window: rows, or the time that so many rows of a key take on average. Everybody works end to end on "
-                "what their users hold: a frame gets a column more, bottleneck and numbagg go from array to array. In "
-                "brackets: how many times as long the fastest of the others takes, **bold** where that is less than we "
-                f"do. DuckDB gets {sizes.sampled:,} rows, if they are two windows. Where polars has no rolling "
-                f"function, it computes each window anew, and gets no more rows than make {sizes.folded:,} values; – "
-                "where that would not fill four windows. pandas by key takes the same whatever the width, and runs at "
-                "one. The keys are mixed. `arg_max` of bottleneck is a distance; looking up the row is counted."
+                f"Nanoseconds a row. {sizes.rows:,} rows, a random walk of float64. Window width: a number of rows, or "
+                "the time span that contains that many rows of a key on average. Each library is measured from its own "
+                "input format to its own output format: a frame gets one more column, bottleneck and numbagg read and "
+                "write arrays. In brackets: how many times as long the fastest other library takes, **bold** where it "
+                f"is faster than sash. DuckDB gets {sizes.sampled:,} rows, if they fill two windows. Where polars has "
+                f"no rolling function, it recomputes each window, so it gets fewer rows: at most {sizes.folded:,} "
+                "values in all; – where that would not fill four windows. pandas by key takes the "
+                "same time at every width, and is measured at one. The keys are in random order. `arg_max` of "
+                "bottleneck returns a distance; the time to look up the row is included."
             ),
             *goals(sizes),
-            f"The functions that no goal is set for: {sizes.others:,} rows, windows of {sizes.width:,}.",
+            f"The functions without a goal: {sizes.others:,} rows, windows of {sizes.width:,}.",
             *others(sizes),
         ]
     )

@@ -87,8 +87,8 @@ def main(quick: bool) -> str:
             ),
             bloom(2**7 if quick else BLOOM_WINDOW, small),
             (
-                "Cycles of the processor's clock of single rounds, sum of ints (the least of three runs), the clock's "
-                "own cost included."
+                "Processor cycles of single rounds, sum of ints (the minimum of three runs); the cost of reading the "
+                "clock is included."
             ),
             latency(window, min(rounds, 2**18), [0, window // 4]),
         ]

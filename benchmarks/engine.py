@@ -106,7 +106,7 @@ def against_keys(sizes: Sizes) -> str:
             (
                 f"Nanoseconds a row of {sizes.rows:,} rows in batches of {sizes.batch:,}, from an empty state to the "
                 f"end, max and sum of floats. Times are those of {origin}, repeated, {disorder(starts)}; lateness "
-                f"{LATENESS}. A window is as long as 100 rows of a key take; slides are a quarter of it."
+                f"{LATENESS}. A window contains 100 rows of a key on average; slides are a quarter of it."
             ),
             page.table(["", *(f"{keys:,} {'key' if keys == 1 else 'keys'}" for keys in sizes.keys)],
                        [[name, *figures] for name, figures in found.items()]),
@@ -146,8 +146,8 @@ def against_batches(sizes: Sizes) -> str:
         [
             (
                 f"Nanoseconds a row against the size of the batch: {keys:,} keys, max and sum per row over windows of "
-                f"some 100 rows of a key, on the state that {sizes.rows:,} rows have left; and pages read and written "
-                "in the worst batch."
+                f"some 100 rows of a key, on the state after {sizes.rows:,} rows; and pages read and written in the "
+                "worst batch."
             ),
             page.table(["rows of a batch", *(f"{batch:,}" for batch in sizes.batches)],
                        [["ns a row", *figures], ["pages of a batch", *pages]]),
@@ -174,8 +174,8 @@ def against_windows(sizes: Sizes) -> str:
     return "\n\n".join(
         [
             (
-                f"Nanoseconds a row against the rows of a window n: one key, max and sum, batches of {batch:,} rows on "
-                "a full window; and pages read and written in the worst batch."
+                "Nanoseconds a row against the number of rows n in the window: one key, max and sum, batches of "
+                f"{batch:,} rows on a full window; and pages read and written in the worst batch."
             ),
             page.table(["n", *(f"{size:,}" for size in sizes.windows)], rows),
         ]

@@ -33,7 +33,7 @@ def main(quick: bool) -> str:
             figures.setdefault(name, []).append(f"{took:,.1f}")
     return "\n\n".join(
         [
-            "## In order, by structures that could do without",
+            "## In-order events in out-of-order structures",
             "Nanoseconds a round of evict, insert and query, compiled, sum of ints, against the size of the window.",
             page.table(["", *(f"{size:,}" for size in sizes)], [[name, *row] for name, row in figures.items()]),
         ]

@@ -72,7 +72,8 @@ def main(quick: bool) -> str:
             "## The first call",
             (
                 f"Seconds in a new process, {rows:,} rows, with the machine code in the cache: imports, and two calls "
-                "of `sash.rolling`. The goal: below 1 for the imports and the first call, the frame's library included."
+                "of `sash.rolling`. The goal: below 1 for the imports and the first call, including the frame's "
+                "library."
             ),
             page.table(["", *STEPS, "import sash and first call", "with the frame's library"], lines),
         ]

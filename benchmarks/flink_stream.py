@@ -138,16 +138,16 @@ def verdicts(found: Rates) -> list[list[str]]:
 def section(found: Rates, sizes: Sizes, done: int) -> str:
     """The section of the page."""
     parts = [
-        "## Spark, streams, beside Flink",
+        "## Spark, streams, compared with Flink",
         (
-            f"Rows a second: max and count, {FEW:,} keys, a row a millisecond of event time, two cores, results "
-            f"written to nowhere. sash on Spark: {sizes.batches} micro-batches of {sizes.rows:,} rows from Parquet "
-            "files, two shards, state in Spark's RocksDB, a checkpoint each micro-batch, the median of the later half. "
-            f"Flink 2.3, SQL in one JVM, parallelism 2, {sizes.flink_rows:,} rows from its generator "
-            f"({sizes.flink_pass_rows:,} of the pass-through), the last four fifths of them: state on the heap without "
-            "checkpoints, and in RocksDB with incremental checkpoints each ten seconds. The pass-through of Spark is "
-            "an identity `mapInArrow`. The engines took turns on a machine that others used as well; the best of "
-            f"{done} {'turn' if done == 1 else 'turns'}. A ratio below 1, in bold, is a loss."
+            f"Rows a second: max and count, {FEW:,} keys, a row a millisecond of event time, two cores; results are "
+            f"discarded. sash on Spark: {sizes.batches} micro-batches of {sizes.rows:,} rows from Parquet files, two "
+            "shards, state in Spark's RocksDB, a checkpoint each micro-batch, the median of the later half. Flink 2.3, "
+            f"SQL in one JVM, parallelism 2, {sizes.flink_rows:,} rows from its generator ({sizes.flink_pass_rows:,} "
+            "of the pass-through), the last four fifths of them: state on the heap without checkpoints, and in RocksDB "
+            "with incremental checkpoints each ten seconds. The pass-through of Spark is an identity `mapInArrow`. The "
+            f"engines ran in turn on a shared machine; the best of {done} {'turn' if done == 1 else 'turns'}. A ratio "
+            "below 1, in bold, is a loss."
         ),
         page.table(
             ["", "sash on Spark", "Flink, heap", "sash is ahead by", "Flink, RocksDB", "sash is ahead by"],

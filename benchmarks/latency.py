@@ -61,9 +61,9 @@ def main(quick: bool) -> str:
         [
             "## Latency",
             (
-                f"Cycles of the processor's clock a round of evict, insert and query, max of random floats in a window "
-                f"of {window:,}, each of {rounds:,} rounds timed by itself (the least of five runs), the clock's own "
-                "cost included. The spread, the standard deviation, is what sets DABA apart."
+                "Processor cycles per round of evict, insert and query: max of random floats in a window of "
+                f"{window:,}. Each of {rounds:,} rounds is timed separately (the minimum of five runs), and the cost "
+                "of reading the clock is included. DABA differs most in the spread, the standard deviation."
             ),
             page.table(["", "25 %", "median", "75 %", "99.9 %", "longest", "spread"], rows),
         ]

@@ -50,10 +50,10 @@ def main(quick: bool) -> str:
         [
             "## Memory",
             (
-                f"Bytes an element in a window of {window:,}, which is just above a power of two. Compiled, what a "
-                "kernel allocates for max (8 bytes a state) and sum (16) of integers; memory comes in powers of two "
-                "there. Interpreted, what Python's allocator has given out for max of small integers (count for "
-                "those that need an inverse), chunks and all. Last, what the catalogue says."
+                f"Bytes an element in a window of {window:,}, which is not a power of two. Compiled: what a kernel "
+                "allocates for max (8 bytes a state) and sum (16) of integers, in arrays whose sizes are powers of "
+                "two. Interpreted: what Python allocates for max of small integers (count for structures that need an "
+                "inverse), including chunks. Last column: the number of aggregates according to the catalogue."
             ),
             page.table(["", "max, compiled", "sum, compiled", "in a loop", "aggregates"], rows),
         ]

@@ -180,28 +180,28 @@ def main(quick: bool) -> str:
         (
             "Exact medians, quantiles, ranks and numbers of distinct values: nanoseconds of processor time a row, "
             f"{sizes.rows:,} rows of float64, against the number of rows in the window; ours on one thread. In "
-            "brackets: how many times as long the fastest of the others takes, **bold** where that is less than "
-            f"{GOAL:.0f}. The last column: ours on polars in times of our `max` over the same windows. pandas and "
-            f"DuckDB get {sizes.sampled:,} rows, and for ranks all others, too. polars computes the numbers of "
-            "distinct values, bottleneck the ranks of each window anew; they and DuckDB get no more rows than make "
-            f"{sizes.folded:,} values; – where that is less than two windows, or where there is no such function. "
-            "numbagg has none of them."
+            "brackets: how many times as long the fastest other library takes, **bold** where that is less than "
+            f"{GOAL:.0f}. The last column: our time on polars relative to our `max` over the same windows. pandas and "
+            f"DuckDB get {sizes.sampled:,} rows, and so do all others for ranks. For numbers of distinct values polars "
+            "recomputes each window, and so does bottleneck for ranks, so they and DuckDB get fewer rows: at most "
+            f"{sizes.folded:,} values in all. –: not measured, because that is less than two windows, or because there "
+            "is no such function. numbagg has none of them."
         ),
         (
-            "On two threads and by the clock, the fastest of five on an idle machine, medians of these columns on "
+            "On two threads, by elapsed time, the fastest of five runs on an idle machine: medians of these columns on "
             "polars are 3.6 to 8.2 times ahead of the faster of polars and bottleneck, quantiles 3.1 to 8.7 times "
             "ahead of polars."
         ),
         (
-            "Where the time of a median goes, in nanoseconds a row of one core, measured apart: over 10 rows 6 in "
-            "the kernel and 2 to 4 to read and write a frame; over 100 rows 17, three quarters of it to insert "
-            "into sorted arrays of 100 keys, eight at once. Over 1,000, 10,000 and 100,000 random values 4 to 6 "
-            "put the rows into buckets by value, and of 16, 15 and 22 in all the rest updates the set of ranks "
-            "and its cursor, and sorts the buckets that the median visits. That of a random walk visits most of "
-            "them: over 1,000 and 10,000 rows 10 and 14 of 21 and 24 rank all values, and over 100,000, in 28, "
-            "nearly all buckets are sorted. `count_distinct` takes 5 to 7 in the kernel up to 10,000 rows, and 12 "
-            "over 100,000 different values, whose hash table of 4 MB is beyond the second-level cache: a smaller "
-            "one takes longer, because more keys collide."
+            "What a median spends its time on, in nanoseconds a row of one core, measured separately: over 10 rows 6 "
+            "in the kernel and 2 to 4 to read and write a frame; over 100 rows 17, three quarters of it to insert into "
+            "sorted arrays of 100 keys, eight at once. Over 1,000, 10,000 and 100,000 random values 4 to 6 put the "
+            "rows into buckets by value, and the rest, of 16, 15 and 22 in all, updates the set of ranks and its "
+            "cursor, and sorts the buckets that the median visits. The median of a random walk visits most of them: "
+            "over 1,000 and 10,000 rows 10 and 14 of 21 and 24 rank all values, and over 100,000, in 28, nearly all "
+            "buckets are sorted. `count_distinct` takes 5 to 7 in the kernel up to 10,000 rows, and 12 over 100,000 "
+            "different values, whose hash table of 4 MB is beyond the second-level cache: a smaller one takes longer, "
+            "because more keys collide."
         ),
     ]
     for kind, x in columns(sizes.rows).items():
@@ -241,8 +241,8 @@ def by_time(sizes: Sizes) -> list[str]:
     parts = [
         "### Order statistics: windows in time",
         (
-            "The same for windows in time that hold so many rows on average; bottleneck has none, and DuckDB is left "
-            "out. The last column as above."
+            "The same for time windows that contain that many rows on average; bottleneck has none, and DuckDB is not "
+            "measured. The last column is as above."
         ),
     ]
     lines = []

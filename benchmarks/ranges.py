@@ -43,8 +43,8 @@ def main(quick: bool) -> str:
     parts = [
         "## Every range at once",
         (
-            "Nanoseconds an answer when all ranges 1, 2, …, n are answered at every slide, compiled; the time to slide "
-            "the window is in it."
+            "Nanoseconds per result when all ranges 1, 2, …, n are queried at every slide, compiled; the time to slide "
+            "the window is included."
         ),
     ]
     for label, (monoid, kind) in AGGREGATES.items():

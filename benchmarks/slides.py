@@ -139,11 +139,11 @@ def main(quick: bool) -> str:
             ),
             eviction(SIZES[:2] if quick else SIZES),
             (
-                f"Cycles an event in a window of the last {window:,} events, when those too old leave, and there is a "
-                "query, only every m events; each event by itself, or all of a slide combined on arrival."
+                f"Cycles an event in a window of the last {window:,} events, with eviction and a query only every m "
+                "events; events are inserted one by one, or those of a slide are combined on arrival."
             ),
             slides(window, changes),
-            "Microseconds an event of a batch of m into the younger half of a window, interpreted, sum of ints.",
+            "Microseconds an event to insert a batch of m into the younger half of a window, interpreted, sum of ints.",
             batches(2**8 if quick else 2**14),
         ]
     )

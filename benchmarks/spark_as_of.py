@@ -82,7 +82,7 @@ def main(sizes: tuple[tuple[int, int], ...]) -> str:
             (
                 "Seconds for counts, sums and maxima of the events before each row of a spine, over five windows of 1 "
                 f"hour to 7 days, {KEYS:,} keys, 30 days, from Parquet, two cores. In brackets: how many times as long "
-                "Spark's range join takes, which makes each pair of a row and an event in its window."
+                "Spark's range join takes, which produces each pair of a row and an event in its window."
             ),
             page.table(["", "sash", "Spark, range join"], lines),
         ]

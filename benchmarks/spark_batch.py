@@ -1,8 +1,8 @@
 """Spark, batch: seconds for a query on a Parquet table, compared with Spark's own windows and pandas.
 
-All read the same file and write to nowhere; the best of some runs, one contestant after the other in each. There is a
-budget of seconds: a contestant that would take too much of what is left gets a tenth of the rows (≈), or is left out
-(–). Whatever is found is on the page after each cell, so a run may be stopped at any time.
+All read the same file and write to the `noop` sink; the best of some runs, one contestant after the other in each.
+There is a budget of seconds: a contestant that would take too much of what is left gets a tenth of the rows (≈), or is
+left out (–). Whatever is found is on the page after each cell, so a run may be stopped at any time.
 
 `python -m benchmarks.spark_batch` writes its section of docs/performance.md; with `--quick` it runs small and writes
 none.
@@ -44,7 +44,7 @@ class Sizes:
     short: float = 10.0
     """One that takes longer runs once."""
     kept: float = 160.0
-    """Seconds of the budget reserved for plain Spark and pandas on the small tables, which run last."""
+    """Seconds reserved for Spark with default settings and pandas on the small tables, which run last."""
     repeats: int = 3
 
 
@@ -194,8 +194,8 @@ def limit(found: Found, names: list[str]) -> str:
     worst = min(cells, key=cells.__getitem__)
     return (
         f"No plan that takes rows through Python is faster than the identity map, which is {cells[worst]:.2f}× ahead "
-        f"of the segment tree with {said(worst)}: reading, the shuffle, sorting and the way to Python and back are all "
-        "of its time, and nearly all of ours."
+        f"of the segment tree with {said(worst)}: all of its time, and nearly all of ours, is spent on reading, the "
+        "shuffle, sorting, and the transfer to Python and back."
     )
 
 
@@ -220,27 +220,26 @@ def text(results: Results) -> str:
         [
             "## Spark, batch",
             (
-                "Count windows per row on a table of Parquet, two cores, two shuffle partitions, results written to "
-                "nowhere. *identity* is the same plan with a map that does nothing, *tree* Spark's window functions "
-                "with its segment tree, *Spark* the same as they come, *pandas* `applyInPandas`. The best of "
-                f"{sizes.repeats} runs; of {max(sizes.rows):,} rows only of the first two, and one where it takes more "
-                f"than {sizes.short:.0f} s. "
-                "≈: ten times the time of a tenth of the rows, "
-                f"where all would take more than {sizes.long:.0f} s: of Spark the first, whose frames are not all full "
-                f"yet, of pandas those of a tenth of the keys. –: left out, for all of this has {sizes.budget:.0f} s, "
-                f"and {max(sizes.rows):,} rows are not given to the last two. "
-                f"Of {max(sizes.keys):,} keys each has so few rows that all widths are the same."
+                "Count windows at each row of a Parquet table, two cores, two shuffle partitions; results go to the "
+                "`noop` sink. *identity*: the same plan with an identity map. *tree*: Spark's window functions with "
+                "its segment tree. *Spark*: window functions with default settings. *pandas*: `applyInPandas`. The "
+                f"best of {sizes.repeats} runs; with {max(sizes.rows):,} rows only of the first two, and a single run "
+                f"where it takes more than {sizes.short:.0f} s. ≈: ten times the time for a tenth of the rows, where "
+                f"all rows would take more than {sizes.long:.0f} s; for Spark the first rows, whose frames are not all "
+                "full yet, for pandas the rows of a tenth of the keys. –: not measured; the benchmark has a limit of "
+                f"{sizes.budget:.0f} s, and {max(sizes.rows):,} rows are not measured for the last two. With "
+                f"{max(sizes.keys):,} keys each key has so few rows that all widths give the same windows."
             ),
-            "The goals, and the cell that is farthest from each, **bold** if it misses:",
+            "The goals, and the worst cell for each, **bold** if it misses the goal:",
             verdicts(found, large, names, two(sizes.wide).name),
             limit(found, names),
             page.table(header, [line(results, cell) for cell in found]),
             (
-                f"Growth from {min(sizes.rows):,} to {max(sizes.rows):,} rows, over that of a line (1; below, a "
-                "fixed cost is spread):"
+                f"Growth from {min(sizes.rows):,} to {max(sizes.rows):,} rows, relative to linear growth (1; less "
+                "where a fixed cost is spread over more rows):"
             ),
             page.table(["", "sash", "identity"], grown),
-            "Split in two, the look at the rows included, against one partition for the key:",
+            "Split in two, including the job that counts the rows, compared with one partition for the key:",
             page.table(["seconds", "whole", "split", "whole / split"], parts),
         ]
     )

@@ -99,7 +99,7 @@ CONTESTANTS: dict[str, Callable[[Any, Contest], Any]] = {
 
 
 def written(result: Any) -> None:
-    """A result computed to its end, and written to nowhere."""
+    """Compute a result completely, and write it to the `noop` sink."""
     result.write.format("noop").mode("overwrite").save()
 
 

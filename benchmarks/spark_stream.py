@@ -279,14 +279,14 @@ def verdicts(found: Found, held: Found) -> list[list[str]]:
 
 
 PROFILE = (
-    "Where the 1.2 s of a micro-batch of 60 s per row go, by Spark's times of stages and a sampling profile of JVM "
-    "and workers: 0.2 s on the driver, for offsets, plan and commits, as with the pass-through; 0.3 s in the stage "
-    "that reads, routes rows by key and writes the shuffle, on one core, because a file of one row group has one task; "
-    "0.7 s in the stage of the operator, where the JVM mostly waits for the worker of Python. That takes 0.5 s a task: "
-    "40 % to compute results and to bring rows into the order of keys, 15 % to take rows in and sort them by time, "
-    "25 % to encode pages, compress them and give them to Spark and to the local copy, the rest to pack results. The "
-    "commit of the state takes 0.1 s, for it waits for the disk. The JVM's compiler takes 23 s of processor time for a "
-    "plan, so the first ten micro-batches take up to twice as long."
+    "What a micro-batch of 60 s per row spends its 1.2 s on, by Spark's stage times and a sampling profile of JVM and "
+    "workers: 0.2 s on the driver, for offsets, plan and commits, as with the pass-through; 0.3 s in the stage that "
+    "reads, routes rows by key and writes the shuffle, on one core, because a file of one row group has one task; 0.7 "
+    "s in the stage of the operator, where the JVM mostly waits for the Python worker. The worker takes 0.5 s a task: "
+    "40 % to compute results and to order rows by key, 15 % to read rows and sort them by time, 25 % to encode and "
+    "compress pages and to write them to Spark and to the local copy, the rest to pack results. The commit of the "
+    "state takes 0.1 s, because it waits for the disk. The JVM's compiler takes 23 s of processor time for a plan, so "
+    "the first ten micro-batches take up to twice as long."
 )
 """Why the goals over a pass-through are missed."""
 
@@ -295,16 +295,16 @@ def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
     """The section of the page."""
     many = (
         f"With {MANY:,} keys a window that slides by a second gives up to {MANY // FEW} times as many results for the "
-        "same rows, one a key and second: rows a second then say little, results a second more."
+        "same rows, one per key and second: compare results a second there, not rows a second."
     )
     parts = [
         "## Spark, streams",
         (
             f"{sizes.batches} micro-batches of {sizes.rows:,} rows, one a millisecond of event time, max and count, "
-            "two cores, two shuffle partitions, results written to nowhere; the median of the later half. "
+            "two cores, two shuffle partitions; results go to the `noop` sink; the median of the later half. "
             "*pass-through* is an identity `mapInArrow`: rows to Python and back, without a "
-            "shuffle, state or its commit. *Spark* is `groupBy(window(…), key)`. Plans ran once "
-            "before on few rows. " + many
+            "shuffle, state or its commit. *Spark* is `groupBy(window(…), key)`. Each plan "
+            "ran once on few rows before it was measured. " + many
         ),
         page.table(
             ["plan", "rows a second", "times slower than pass-through", "results a second", "MB of pages a batch"],
@@ -315,12 +315,12 @@ def section(found: Found, held: Found, sizes: Sizes, complete: bool) -> str:
     if few and many_keys and few.rate and many_keys.rate:
         apart = max(few.rate, many_keys.rate) / min(few.rate, many_keys.rate)
         parts.append(
-            f"The two pass-throughs do the same work and are {apart:.2f} times apart: other work on the machine may "
-            "have moved each figure as far."
+            f"The two pass-throughs do the same work, and differ by a factor of {apart:.2f}: other work on the machine "
+            "may have changed each figure by as much."
         )
     if held:
         parts += [
-            "State: micro-batches of 1,000 rows behind a window that is full.",
+            "State: micro-batches of 1,000 rows on a full window.",
             page.table(["window", "milliseconds a batch, median", "MB of pages a batch, most"], state_rows(held)),
         ]
     goals = verdicts(found, held)

@@ -71,13 +71,15 @@ def verdicts(found: Found, parts: dict[str, float], two: list[str], wide: str) -
         return {said(cell): figure for cell, figure in figures.items() if cell[0] == least and cell[2] in contests}
 
     few = min((cell[1] for cell in found), default=0)
-    as_it_comes = {cell: figure for cell, figure in over(found, "Spark", "sash").items() if cell[1] == few}
+    by_default = {cell: figure for cell, figure in over(found, "Spark", "sash").items() if cell[1] == few}
     goals = [
         Goal("ahead of Spark's segment tree, two aggregates", TREE, True, chosen(over(found, "tree", "sash"), two)),
-        Goal("ahead of Spark as it comes, 10,000 wide", SPARK, True, chosen(as_it_comes, [wide])),
-        Goal("beside the identity map, two aggregates", FLOOR, False, chosen(over(found, "sash", "identity"), two)),
+        Goal("ahead of Spark with default settings, 10,000 wide", SPARK, True, chosen(by_default, [wide])),
         Goal(
-            "growth with rows, over that of a line",
+            "compared with the identity map, two aggregates", FLOOR, False, chosen(over(found, "sash", "identity"), two)
+        ),
+        Goal(
+            "growth with rows, relative to linear",
             LINEAR,
             False,
             {f"{keys:,} keys, {contest}": figure for (keys, contest), figure in growth(found, "sash").items()},

@@ -186,14 +186,14 @@ def sections(places: Places, sizes: Sizes) -> Iterator[str]:
     """The tables, each after a sentence."""
     yield "## An operator on a store"
     yield (
-        f"Nanoseconds a row of calls of {sizes.batch:,} rows with {sizes.keys:,} keys, max and sum of floats, and how "
-        "many times that is what the operator takes without a store. RocksDB does not wait for the disk, "
-        "and Valkey runs on the same machine:"
+        f"Nanoseconds a row of calls of {sizes.batch:,} rows with {sizes.keys:,} keys, max and sum of floats, and the "
+        "ratio to the operator without a store. RocksDB does not wait for the disk, and Valkey runs on the same "
+        "machine:"
     )
-    yield page.table(["window, store", "ns a row", "beside no store"], calls(places, sizes))
+    yield page.table(["window, store", "ns a row", "compared with no store"], calls(places, sizes))
     yield (
         f"Milliseconds of a lookup of {min(ASKED, sizes.keys):,} keys over {sizes.lookup_window:,} rows each. A reader "
-        f"first asks the store whether something was committed. Goals: {LOOKUP_GOAL:g} ms for a reader on RocksDB, "
-        f"{MGET_GOAL:g} times the MGET for one on Valkey:"
+        f"first checks the store for new commits. Goals: {LOOKUP_GOAL:g} ms for a reader on RocksDB, {MGET_GOAL:g} "
+        "times the MGET for one on Valkey:"
     )
     yield page.table(["lookup", "ms"], list(lookups(places, sizes)))

@@ -363,9 +363,10 @@ def sections(where: Places, sizes: Sizes, quick: bool) -> Iterator[str]:
     everybody = ["DABA", *where.of(AMTA), *where.of(LogMTA)]
     yield "## Windows in a store"
     yield (
-        "AMTA and LogMTA with their nodes in RocksDB (embedded) and Valkey (on the loopback device), beside the same "
-        "in memory and DABA; interpreted, the experiments of the AMTA paper. Nanoseconds to insert an element, evict "
-        "the oldest by the paper's slide policy and query, against the size of the window:"
+        "AMTA and LogMTA with their nodes in RocksDB (embedded) and Valkey (on the loopback device), compared with the "
+        "same structures in memory and with DABA; interpreted. The experiments are those of the AMTA paper. "
+        "Nanoseconds to insert an element, evict the oldest by the paper's slide policy and query, against the size of "
+        "the window:"
     )
     yield page.table(["", *(f"{n:,}" for n in sizes.windows)], constant_sizes(where, sizes, quick))
     yield (
@@ -377,14 +378,14 @@ def sections(where: Places, sizes: Sizes, quick: bool) -> Iterator[str]:
     yield page.table(["", *(f"{n:,}" for n in evicted_counts(sizes.bulk_window))], bulk_evictions(where, sizes))
     yield (
         "Nanoseconds an event with the aggregates and slide policies of the paper's table 2: windows of at most "
-        f"{sizes.stream_window:,} elements of a random walk; max and longest run also give up all that is older than "
+        f"{sizes.stream_window:,} elements of a random walk; max and longest run also evict all elements older than "
         "their result:"
     )
     yield page.table(["", *everybody], slide_policies(where, sizes))
-    yield "KiB of Python's memory, after a flush; what RocksDB caches (40 MiB at most) is not in it:"
+    yield "KiB of Python's memory after a flush, without the caches of RocksDB (40 MiB at most):"
     yield page.table(["", *(f"{n:,}" for n in sizes.memory_windows)], memory(where, sizes))
     yield (
         f"Nanoseconds a round for several counts in one window of {sizes.dimension_window:,}, and how much faster that "
-        "is than a window each:"
+        "is than one window for each:"
     )
     yield page.table(["", *(f"{k}" for k in sizes.dimensions)], dimensions(where, sizes, quick))

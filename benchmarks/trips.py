@@ -48,7 +48,7 @@ def disorder(starts: NDArray[np.int64]) -> str:
     """How much of it there is."""
     late = starts < np.maximum.accumulate(starts)
     behind = (np.maximum.accumulate(starts) - starts)[late]
-    return f"{late.mean():.0%} of them behind one that came before, by {behind.mean():,.0f} seconds on average"
+    return f"{late.mean():.0%} of them out of order, by {behind.mean():,.0f} seconds on average"
 
 
 def compiled(starts: NDArray[np.int64], durations: NDArray[np.int64], hours: dict[str, int]) -> list[list[str]]:
@@ -97,8 +97,8 @@ def main(quick: bool) -> str:
         [
             "## Bike trips",
             (
-                f"Nanoseconds a trip to insert it, evict what is too old, and query, compiled: {origin}, which arrive "
-                f"at their end and count at their start, {disorder(starts)}; windows of time."
+                f"Nanoseconds a trip to insert it, evict expired trips, and query, compiled: {origin}, which arrive "
+                f"when they end and are ordered by their start, {disorder(starts)}; time windows."
             ),
             page.table(
                 ["", *hours],

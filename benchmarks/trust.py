@@ -70,10 +70,10 @@ def main(quick: bool) -> str:
             "## Digits",
             (
                 f"The worst relative error of {rows:,} windows of {WIDTH} rows against exact arithmetic (`fractions`). "
-                "Windows with a NaN or an infinity in them, and those whose result no float can hold, are left out: "
-                "what counts is what comes after. **lost**: a NaN or an infinity stands where there is a number. Bold: "
-                "above 1e-9. The goals: below 1e-12 for sum and mean, below 1e-9 for the variance."
-                "`sash.testing.ADVERSARIAL` has the streams."
+                "Windows that contain a NaN or an infinity, and those whose result overflows, are excluded; the "
+                "windows after them are compared. **lost**: the result is NaN or infinite where the exact result is a "
+                "number. Bold: above 1e-9. The goals: below 1e-12 for sum and mean, below 1e-9 for the "
+                "variance. `sash.testing.ADVERSARIAL` contains the streams."
             ),
             page.table(["", *COLUMNS], [line for stream in ADVERSARIAL for line in errors(stream, rows)]),
         ]

@@ -81,7 +81,7 @@ def verdicts(found: dict[str, Found]) -> str:
         by_function = spreads(found[ROWS], ours)
         worst = max(by_function, key=by_function.__getitem__)
         cells.append(verdict_cell(by_function[worst], by_function[worst] <= FLAT, worst))
-    lines.append([f"{ROWS}: the dearest width over the cheapest", f"at most {FLAT:.2f}×", *cells])
+    lines.append([f"{ROWS}: the slowest width relative to the fastest", f"at most {FLAT:.2f}×", *cells])
     return page.table(["windows: functions; the fastest of", "goal", *(f"{ours}, worst" for ours in OURS)], lines)
 
 

@@ -30,7 +30,7 @@ MORE = (
     ),
     Comparison(
         "windows of 10,000 rows on Spark",
-        "Spark as it comes",
+        "Spark with default settings",
         Figure("Spark, batch", WIDE, "Spark"),
         Figure("Spark, batch", WIDE, "sash"),
     ),
@@ -45,7 +45,7 @@ MORE = (
 
 def summary(page: str) -> str:
     """The most important figures."""
-    lines = ["| task | beside | their time over ours |", "|---|---|---:|"]
+    lines = ["| task | compared with | their time over ours |", "|---|---|---:|"]
     for one in sorted((*COMPARISONS, *MORE), key=lambda one: -one.ratio(page)):
         ratio = one.ratio(page)
         cell = label(ratio) if ratio >= 1 else f"**{label(ratio)}**"

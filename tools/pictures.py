@@ -61,7 +61,7 @@ class Comparison:
         return self.theirs.value(page) / self.ours.value(page)
 
 
-ROWS, KEYS, CALLS = "Windows of rows, 1 key", "Windows of time, 1,000 keys", "Calls of an operator, beside Flink"
+ROWS, KEYS, CALLS = "Windows of rows, 1 key", "Windows of time, 1,000 keys", "Calls of an operator, compared with Flink"
 WIDE = "2,000,000 rows, 8 keys, max, sum of 10,000 rows"
 MEAN = "mean, 1,024"
 COMPARISONS = (
@@ -99,7 +99,7 @@ def speed(page: str) -> Any:
     from matplotlib import pyplot
 
     figure, axis = pyplot.subplots(figsize=(8, 3), layout="constrained")
-    names = [f"{one.task}\nbeside {one.rival}" for one in COMPARISONS]
+    names = [f"{one.task}\nvs. {one.rival}" for one in COMPARISONS]
     ratios = [one.ratio(page) for one in COMPARISONS]
     colours = [COLOURS[0] if ratio >= 1 else COLOURS[1] for ratio in ratios]
     bars = axis.barh(names, [ratio - 1 for ratio in ratios], left=1, color=colours, height=0.6)

@@ -189,10 +189,10 @@ def windows_page() -> str:
     lines = [
         "# Windows",
         "",
-        "A window says which rows an aggregate sees. Without `every` each row has a window, and results are columns",
-        "beside it. With `every` there is a row for each slide. A number of rows such as `1000` is short for",
-        '`Count(1000)`, a duration such as `"1h"` for `Time("1h")`. [queries.md](../queries.md) tells about order,',
-        "lateness and emission, [calendar.md](../calendar.md) about durations, months and time zones.",
+        "A window defines which rows an aggregate includes. Without `every`, each row has a window, and the results",
+        "are added as columns. With `every`, there is a result row for each slide. A number of rows such as `1000` is",
+        'short for `Count(1000)`, a duration such as `"1h"` for `Time("1h")`. See [queries.md](../queries.md) for',
+        "order, lateness and emission, [calendar.md](../calendar.md) for durations, months and time zones.",
     ]
     names = ", ".join(sorted(window.__name__ for window in WINDOWS))
     lines += ["", "```python", f"from sash import {names}", "```"]

@@ -43,7 +43,7 @@ def test_each_goal_is_judged() -> None:
 
 def test_the_section_says_how_it_was_measured() -> None:
     said = section(FOUND, QUICK, done=1)
-    for words in ("parallelism 2", "the best of 1 turn.", "others used", "without checkpoints", "**0.69×**"):
+    for words in ("parallelism 2", "the best of 1 turn.", "a shared machine", "without checkpoints", "**0.69×**"):
         assert words in said
 
 
