@@ -172,9 +172,9 @@ PROFILE = (
     "the rest in columns of keys and times, which each window has separately. On a frame, writing the columns to new "
     "memory takes a fourth to a half of maxima and sums at each row, and bringing them into row order takes most of "
     "the rest; sizes that no key exceeds are computed once. Time windows find their bounds for each size, 5 ns a row "
-    "and size, and subtract prefix sums, 2.5 ns. Slides of a frame are computed by an operator in one step: a quarter in "
-    "the loop, a fifth in finding slides. Variances, and sums of integers and of columns with nulls, share only order "
-    "and bounds."
+    "and size, and subtract prefix sums, 2.5 ns. Slides of a frame are computed by an operator in one step: a quarter "
+    "in the loop, a fifth in finding slides. Variances, and sums of integers and of columns with nulls, share only "
+    "order and bounds."
 )
 """Where a goal is missed, why: from `cProfile` of single calls."""
 

@@ -120,7 +120,7 @@ def test_a_multiset_does_not_depend_on_the_order_of_its_making() -> None:
         ("nodes", 1, "nodes; expected"),
         ("latest", 1, "the latest of node"),
         ("up", 1, "is not below"),
-        ("vals", (1, 99.0, 99.0), "stands before|is in the node of"),
+        ("vals", (1, 99.0, 99.0), "comes before|is in the node of"),
     ],
 )
 def test_damage_is_found(field: str, change: Any, says: str) -> None:

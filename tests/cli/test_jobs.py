@@ -145,7 +145,7 @@ def test_csv_has_no_lists() -> None:
     change = ["--set", "sink.kind=csv", "--set", "query.aggregates.all='array_agg(price)'"]
     done = typed("run", "job.toml", *change)
     assert done.code == 1
-    assert "column 'all' is of type list<item: double>, which CSV lacks: write Parquet" in done.err
+    assert "column 'all' is of type list<item: double>, which CSV cannot represent: write Parquet" in done.err
     assert not Path("results").exists()
 
 
@@ -226,7 +226,7 @@ def test_a_stream_until_it_is_interrupted() -> None:
         ('path = "rows"', 'path = "rows"\ntopic = "x"', 6, "topic does not go with kind = 'parquet'"),
         ('path = "rows"', "", 3, "[source] needs path ="),
         ('"parquet"\npath = "rows"', '"parket"\npath = "rows"', 4, "did you mean 'parquet'?"),
-        ('path = "results"', 'path = "./rows"', 19, "the sink needs a directory of its own"),
+        ('path = "results"', 'path = "./rows"', 19, "the sink needs a separate directory"),
         ('path = "results"', 'path = ["results"]', 19, "path must be text; got ['results']"),
         ('path = "results"', 'path = "results', 19, "this is not TOML"),
         ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; there are local, spark"),

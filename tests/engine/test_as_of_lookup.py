@@ -86,7 +86,7 @@ def test_what_the_state_cannot_answer_is_refused() -> None:
         filled(asked(sash.Time(8))).lookup({"k": ["a"]}, at=10, closed="left")
     with pytest.raises(ValueError, match=r"closed='both'\) needs the row at the start of Time\(8\), which may"):
         filled(asked(sash.Time(8))).lookup({"k": ["a"]}, at=12, closed="both")
-    with pytest.raises(ValueError, match=r"lookup\(closed='left'\) says which rows at at= count: give the time"):
+    with pytest.raises(ValueError, match=r"lookup\(closed='left'\) needs at=: it defines whether rows"):
         filled(asked(sash.Count(2))).lookup({"k": ["a"]}, closed="left")
     with pytest.raises(ValueError, match="closed= must be one of 'right'"):
         filled(asked(sash.Count(2))).lookup({"k": ["a"]}, at=12, closed="up")

@@ -219,7 +219,7 @@ def test_types_that_do_not_fit_are_errors_on_both_paths(text: str) -> None:
         ("substr(a, 0)", "the first character has the number 1"),
         ("round(a, b)", "digits of round"),
         ("interval '1 month'", "units of intervals"),
-        ("date 'soon'", "is no date"),
+        ("date 'soon'", "is not a date"),
         ("9223372036854775808", "does not fit 64 bits"),
         ("1e999", "does not fit a 64-bit float"),
         ("a is b", "IS takes"),

@@ -284,7 +284,7 @@ def test_columns_that_do_not_compare_are_refused(name: str) -> None:
 # ---- what is refused ----
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "slides": (sash.Time(8, every=4), {}, r"Time\(8, every=4\), has results of its own for each slide"),
+    "slides": (sash.Time(8, every=4), {}, r"Time\(8, every=4\), has a result for each slide"),
     "delta": (sash.Delta("x", 3), {}, r"Delta\('x', 3\), depends on the row it ends at.*takes Time, Count"),
     "ahead": (sash.Time(8, shift=1), {}, r"Time\(8, shift=1\), holds events after the row's time, which would leak"),
     "closed window": (sash.Time(8, closed="both"), {}, r"closed 'both', and as_of\(\) has closed='left' for all"),

@@ -140,7 +140,7 @@ def test_objects_of_datetime_in_units() -> None:
     assert in_units(date(1969, 12, 31), 1) == -86_400
     assert in_units(time(0, 1, 0, 5), 10**6) == 60_000_005
     assert in_units(timedelta(seconds=-1), 10**9) == -(10**9)
-    with pytest.raises(ValueError, match="no whole number of units"):
+    with pytest.raises(ValueError, match="not a whole number of units"):
         in_units(timedelta(microseconds=1), 1000)
     with pytest.raises(TypeError, match="not a duration or a time: 'x', a str"):
         in_units("x", 1)

@@ -157,7 +157,7 @@ def test_zero_has_no_sign() -> None:
         (lambda: CountedTree(Median()).insert("a"), TypeError, "not a number: 'a'"),
         (lambda: CountedTree(Mode()), TypeError, r"CountedTree needs a monoid with the property 'order_statistic'"),
         (lambda: Median().on_tree().combine(1, 2), TypeError, "median has no combine on a tree"),
-        (lambda: Max().on_tree(), TypeError, "is no order statistic"),
+        (lambda: Max().on_tree(), TypeError, "is not an order statistic"),
     ],
 )  # fmt: skip
 def test_refusals(call: Any, error: type[Exception], says: str) -> None:

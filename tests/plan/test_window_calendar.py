@@ -43,7 +43,7 @@ def test_how_they_are_written(window: Any, text: str) -> None:
         (lambda: Time("1h", tz=NEW_YORK), ValueError, r"tz='America/New_York' of Time has no effect on 1h: give days"),
         (lambda: Time("6h", every="6h", tz="UTC"), ValueError, r"tz='UTC' of Time has no effect on 6h every 6h: give"),
         (lambda: Time(5, tz="UTC"), ValueError, r"tz='UTC' of Time has no effect on 5: give days"),
-        (lambda: Time("1d", tz="Nowhere"), ValueError, r"tz= of Time is 'Nowhere', which is no known time zone"),
+        (lambda: Time("1d", tz="Nowhere"), ValueError, r"tz= of Time is 'Nowhere', which is not a known time zone"),
         (
             lambda: Time("1d", every="1d", offset="1mo"),
             ValueError,

@@ -78,7 +78,7 @@ def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
 
 def test_lifetimes_beside_windows_of_single_aggregates_are_not_split() -> None:
     query = Query(Lifetime(), by="k", on=ON, n_=sash.count(), high=sash.max("f").over(Session(3)))
-    assert "stands beside windows of single aggregates" in str(why_not_split(query.bind(SCHEMA)))
+    assert "is combined with windows of single aggregates" in str(why_not_split(query.bind(SCHEMA)))
 
 
 @pytest.mark.parametrize(

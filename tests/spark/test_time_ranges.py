@@ -168,9 +168,9 @@ def test_the_number_of_runs_follows_the_ranges_not_the_rows() -> None:
         (
             {"a": Lifetime(every=Time(2)), "b": Time(3, every=2)},
             "final",
-            "stands beside windows that look back at rows",
+            "is combined with windows that look back at rows",
         ),
-        ({"a": Lifetime(), "b": Time(3)}, "final", "stands beside windows that look back at rows"),
+        ({"a": Lifetime(), "b": Time(3)}, "final", "is combined with windows that look back at rows"),
         (sash.Delta("row", 3), "final", "depends on all rows before"),
         (Count(3, every=2), "final", "counts all rows before"),
         (Time(3), "changes", "compares each result with the one before"),

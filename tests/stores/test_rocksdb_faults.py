@@ -115,7 +115,7 @@ def test_a_path_below_a_file(tmp_path: Path) -> None:
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(
-        StoreError, match=r"is not a store and not empty \(it has 'notes\.txt'\): use a directory of its"
+        StoreError, match=r"is not a store and not empty \(it has 'notes\.txt'\): use a separate directory"
     ):
         RocksDBStore(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -225,7 +225,7 @@ def test_a_reader_starts_again_if_the_writer_changes_its_files_meanwhile(
             store._opened().flush()
             store.put_many({"a": b"3"})
             store._opened().flush()
-            with pytest.raises(StoreUnavailable, match=r"beside its writer: its files change all the time"):
+            with pytest.raises(StoreUnavailable, match=r"while its writer is open: its files change all the time"):
                 reader.refresh()
             assert opened > 3
             calm = 0

@@ -199,11 +199,11 @@ def test_zones_have_names(value: Any, name: str) -> None:
         (
             "Europe/Berlim",
             ValueError,
-            r"tz= is 'Europe/Berlim', which is no known time zone: did you mean 'Europe/Berlin'",
+            r"tz= is 'Europe/Berlim', which is not a known time zone: did you mean 'Europe/Berlin'",
         ),
-        ("", ValueError, r"tz= is '', which is no known time zone"),
-        ("+25:00", ValueError, r"tz= is '\+25:00', which is no known"),
-        ("../x", ValueError, r"no known time zone"),
+        ("", ValueError, r"tz= is '', which is not a known time zone"),
+        ("+25:00", ValueError, r"tz= is '\+25:00', which is not a known"),
+        ("../x", ValueError, r"not a known time zone"),
         (5, TypeError, r"tz= must be a time zone such as 'Europe/Berlin'; got 5, a int"),
     ],
 )

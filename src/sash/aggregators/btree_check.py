@@ -24,9 +24,11 @@ class BTreeCheck(BTreeNodes):
             self._check_size(node)
             self._check_place(node)
             expect(self, f"the aggregate of node {node}", self.aggs[node], fold(self.monoid, iter(self.defined(node))))
-        self._expect(self.links[self.left, FLAGS] & (INNER | LEFT | ROOT) in (LEFT, ROOT), "the left finger is no end")
         self._expect(
-            self.links[self.right, FLAGS] & (INNER | RIGHT | ROOT) in (RIGHT, ROOT), "the right finger is no end"
+            self.links[self.left, FLAGS] & (INNER | LEFT | ROOT) in (LEFT, ROOT), "the left finger is not an end"
+        )
+        self._expect(
+            self.links[self.right, FLAGS] & (INNER | RIGHT | ROOT) in (RIGHT, ROOT), "the right finger is not an end"
         )
         self._check_pool({*nodes}, len(times))
 

@@ -321,7 +321,7 @@ class CountedTree(InOrder):
         assert sorted(groups) == non_null, f"CountedTree: the nodes hold {sorted(groups)}; expected {non_null}"
         order = list(self._walk(self.root))
         for a, b in itertools.pairwise(order):
-            assert self._before(a, b), f"CountedTree: {self.vals[a]!r} stands before {self.vals[b]!r}"
+            assert self._before(a, b), f"CountedTree: {self.vals[a]!r} comes before {self.vals[b]!r}"
 
     def _before(self, a: int, b: int) -> bool:
         return self.precedes(self.vals[a], self.vals[b])

@@ -168,7 +168,7 @@ def _check_sink(job: Job, engine: str) -> None:
             job.needed("sink", key)
     path, read = job.get("sink", "path"), job.get("source", "path")
     if path is not None and read is not None and os.path.realpath(path) == os.path.realpath(read):
-        job.wrong(("sink", "path"), f"{path!r} is the source: the sink needs a directory of its own")
+        job.wrong(("sink", "path"), f"{path!r} is the source: the sink needs a separate directory")
     if "store" in job.tables:
         job.choice("store", "kind", ("rocksdb",))
         job.needed("store", "path")

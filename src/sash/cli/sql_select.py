@@ -88,7 +88,7 @@ class SelectReader:
         if kind == "Neg":
             return self.formula(e.this) * -1
         if kind == "Literal":
-            return number_of(e, "a constant beside aggregates")  # type: ignore[no-any-return]
+            return number_of(e, "a constant combined with aggregates")  # type: ignore[no-any-return]
         if kind in _ARITHMETIC:
             return _ARITHMETIC[kind](self.formula(e.this), self.formula(e.expression))  # type: ignore[no-any-return]
         return self.leaf(e)
@@ -142,7 +142,7 @@ class RowsReader(SelectReader):
         self.places = set()
         made = self.formula(e) if _has(e, "Window") else self._value(e)
         if len(self.places) > 1:
-            raise UnsupportedSQL(f"{text_of(e)} has two partitions or orders: compute each in a column of its own")
+            raise UnsupportedSQL(f"{text_of(e)} has two partitions or orders: compute each in a separate column")
         place = next(iter(self.places), next(iter(self.partitions), ((), ())))
         self.partitions.setdefault(place, Partition(*place)).aggregates[source] = made  # type: ignore[assignment]
 

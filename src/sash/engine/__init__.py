@@ -6,7 +6,7 @@
 `*_assigner`      bounds of windows                    `live_aggregate`  states, and structures in their slots
 `emitter`         emit="changes"                       `eager_engine`    emit="eager"
 `queries_operator` several queries                     `shared_output`   results of queries that share state
-`state_reader`    lookups beside a writer              `memory_bound`    keys that leave memory
+`state_reader`    lookups during writes                `memory_bound`    keys that leave memory
 `migration`       state of a changed query
 `durable_state`   pages of a store                     `stateless`, `chunked`   results without state
 """

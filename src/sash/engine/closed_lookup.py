@@ -45,7 +45,7 @@ def require_closed(
     """Raises ValueError for a lookup with `closed` that the state cannot answer; `reached`: `at` as a number."""
     validation.one_of("closed", closed, CLOSED)
     if reached is None:
-        raise ValueError(f"lookup(closed={closed!r}) says which rows at at= count: give the time, at=")
+        raise ValueError(f"lookup(closed={closed!r}) needs at=: it defines whether rows at that time count")
     for window in bound_query.windows:
         if window.slide != "row":
             raise ValueError(

@@ -95,7 +95,10 @@ class DurableState(StoredState):
             raise PageError("the state was written with emit='eager': open it with emit='eager'")
         with decoding("page 'header'"):
             in_order = self.engine.bound_query.time is not None
-            require(not waiting.num_rows or (in_order and self.mode != "sorted"), "it lists rows that wait for nothing")
+            require(
+                not waiting.num_rows or (in_order and self.mode != "sorted"),
+                "it lists waiting rows, which this query cannot have",
+            )
             require(not header.has_held or (in_order and self.mode == "sorted"), "it lists rows that wait for peers")
         directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
         self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})

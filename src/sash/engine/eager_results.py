@@ -132,7 +132,7 @@ class RowResults:
         return [*columns, integers(self.state.rows.arrival[rids]), integers(revision)]
 
     def _taken_back(self, rids: Ints) -> list[pa.Array]:
-        """The columns of retracted rows: emitted once more, without results."""
+        """The columns of retracted rows: emitted again, with null results."""
         state, rows = self.state, self.state.rows
         columns = rows.columns.take(rids)
         columns += [pa.nulls(len(rids), one.result) for one in state.bound_query.projection.outputs]

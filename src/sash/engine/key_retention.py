@@ -26,7 +26,7 @@ class KeyRetention:
         self.by_key = self.until_forgotten or self.forget is not None
         """Whether something besides the windows decides when a key expires."""
         self.row_reach: tuple[float, float, float] | None = None
-        """How long a row is needed, as `saturating` has it, if windows over rows are all that needs a key."""
+        """How long a row is needed, in the form of `saturating`; None if other windows need the key."""
         if len(assigners) == 1 and isinstance(assigners[0], RowAssigner) and bound_query.time is not None:
             size = assigners[0].key_lifetime
             if size is not None and not self.by_key:

@@ -284,7 +284,7 @@ class LiveBackend(Backend):
         if others and (seen & (time > at)).any():
             raise ValueError(
                 f"lookup(at={at!r}): {ahead[0].window!r} holds rows after that time, and {others[0]!r} does not: leave "
-                "at= out, or give one of them a query of its own"
+                "at= out, or put one of them in a separate query"
             )
         return np.flatnonzero(seen)
 

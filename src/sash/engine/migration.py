@@ -100,7 +100,9 @@ def _require_live(old: Operator, query: Query) -> None:
     if not isinstance(old.backend, LiveBackend) or query.emit == "eager":
         new = query.bind(old.bound_query.schema)
         raise refusal(
-            old.bound_query, new, ["state of emit='eager' has the results that later rows revise, and no other query's"]
+            old.bound_query,
+            new,
+            ["state of emit='eager' holds results that later rows may revise, and cannot be used by another query"],
         )
 
 

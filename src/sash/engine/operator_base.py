@@ -204,7 +204,7 @@ class OperatorBase:
         if self.schema is None and self.store is not None and has_state(self.store):
             raise ValueError(
                 f"{what} is in the state of the store, and the given schema lacks the ordered categories of a column: "
-                "use query.operator(store=…), for the store has them"
+                "use query.operator(store=…), because the store has them"
             )
 
     # ---- after a failure ----
@@ -236,8 +236,8 @@ def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:
     """Raises ValueError if the memory of an operator cannot be bounded."""
     if query.emit == "eager":
         raise ValueError(
-            "memory= of Options needs emit='final' or 'changes': with emit='eager' a page has what one call has "
-            "changed of all keys, so that no key can be read alone"
+            "memory= of Options needs emit='final' or 'changes': with emit='eager' each page holds the "
+            "changes of one call for all keys, so single keys cannot be loaded"
         )
     if store is None and mode != "sorted":  # that mode has one key in memory at a time
         raise ValueError(

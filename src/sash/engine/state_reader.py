@@ -36,10 +36,10 @@ _Found = TypeVar("_Found")
 
 
 class StateReader(OperatorBase):
-    """Reads the state that an operator has committed to a store, beside that operator.
+    """Reads the state that an operator has committed to a store, while that operator runs.
 
     query: the query of the operator.
-    store: a store that can be read beside its writer, such as `RocksDBStore(path, read_only=True)`.
+    store: a store that can be read while its writer is open, such as `RocksDBStore(path, read_only=True)`.
     schema: the columns of the operator's batches; only for state of versions that did not save it.
 
     >>> import pyarrow as pa, sash

@@ -84,14 +84,14 @@ def _decimal_type(types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def _parsed_moment(value: Datum) -> Datum:
-    """A text literal beside a time, as a timestamp."""
+    """A text literal that is compared with a time, as a timestamp."""
     if isinstance(value, pa.Scalar) and is_text_type(value.type):
         return pc.cast(value, pa.timestamp("us"))
     return value
 
 
 def _zoned(value: Datum, target: pa.DataType) -> Datum:
-    """A timestamp without a zone as one in UTC, beside those that have a zone."""
+    """A timestamp without a zone as one in UTC, if it is compared with one that has a zone."""
     if not is_.is_timestamp(target) or target.tz is None or getattr(value.type, "tz", None) is not None:
         return value
     if is_.is_null(value.type):

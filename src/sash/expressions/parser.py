@@ -234,7 +234,9 @@ class _Translator:
         try:
             found = datetime.datetime.fromisoformat(text)
         except ValueError:
-            raise self._refused(f"{text!r} is no {kind}: write it as '2024-05-01' or '2024-05-01 09:30:00'") from None
+            raise self._refused(
+                f"{text!r} is not a {kind}: write it as '2024-05-01' or '2024-05-01 09:30:00'"
+            ) from None
         if found.tzinfo is not None:
             raise self._refused(f"{text!r} has a time zone: give the time in UTC, without one")
         return LiteralNode(kind, found.date() if kind == "date" else found)
@@ -335,7 +337,7 @@ def _where(error: Any) -> str:
     """The position and the reason of a syntax error, without the escape codes that sqlglot adds for terminals."""
     for one in getattr(error, "errors", None) or ():
         rest = f"{one.get('highlight') or ''}{one.get('end_context') or ''}"
-        found = str(one.get("description") or "it is no expression").partition(" missing for")[0]
+        found = str(one.get("description") or "it is not an expression").partition(" missing for")[0]
         at = f"at character {one['col']}, {rest!r}" if rest and one.get("col") else "at its end"
         return f"{found} {at}"
     return str(error).splitlines()[0]

@@ -30,7 +30,7 @@ def _to_int(value: Any) -> int:
     if isinstance(value, float | Decimal):
         value = float(value)
         if not math.isfinite(value):
-            raise ValueError("it is no integer")
+            raise ValueError("it is not an integer")
         value = round(value)
     if not isinstance(value, bool | int | str):
         raise UnfitOperands

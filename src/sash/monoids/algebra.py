@@ -141,7 +141,7 @@ class Monoid:
 
     def on_tree(self) -> Monoid:
         """The form that reads its result from a tree of values; for order statistics only."""
-        raise TypeError(f"{self!r} is no order statistic")
+        raise TypeError(f"{self!r} is not an order statistic")
 
     def by_time(self, length: float) -> Monoid:  # noqa: ARG002 (for those that override it)
         """For a monoid that `reads_time`: the monoid of (value, time), with its half-life in units of the time."""

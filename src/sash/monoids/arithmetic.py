@@ -176,5 +176,5 @@ def _operand(value: Any) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(f"{value} does not fit 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"an aggregate cannot be combined with {value}, which is no number")
+        raise ValueError(f"an aggregate cannot be combined with {value}, which is not a number")
     return LiteralNode("int" if isinstance(value, int) else "float", value)

@@ -40,7 +40,7 @@ def in_units(x: Any, per_second: int) -> int:
     micros = _microseconds(x)
     found, rest = divmod(micros * per_second, 10**6)
     if rest:
-        raise ValueError(f"{x!r} is no whole number of units, 1/{per_second} of a second")
+        raise ValueError(f"{x!r} is not a whole number of units, 1/{per_second} of a second")
     return found
 
 

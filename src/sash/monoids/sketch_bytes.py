@@ -163,4 +163,4 @@ def check_counts(data: bytes, buckets: int, hashes: int) -> None:
     _require((words, version, family, flags) == (2, 1, 18, 0), f"preamble {words}, version {version}, flags {flags}")
     _require((width, height) == (buckets, hashes), f"{height} x {width} counters")
     counts = np.frombuffer(data, "<f8", offset=16)
-    _require(bool(((counts >= 0) & (counts < 2.0**63)).all()), "a counter that is no count")
+    _require(bool(((counts >= 0) & (counts < 2.0**63)).all()), "a counter that is not a count")

@@ -24,7 +24,9 @@ class CsvSink(ParquetSink):
         """Publish or discard pending results. Raises SinkError for a column whose type CSV cannot represent."""
         for column in task.schema:
             if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-                raise SinkError(f"column {column.name!r} is of type {column.type}, which CSV lacks: write Parquet")
+                raise SinkError(
+                    f"column {column.name!r} is of type {column.type}, which CSV cannot represent: write Parquet"
+                )
         super().open(task)
 
     def _write(self, batch: pa.RecordBatch, file: Path) -> None:

@@ -14,8 +14,7 @@ class FunctionSink:
     """Calls a function with results: at least once, with an id by which the receiver can detect repeated calls.
 
     function: called as `function(batch, id)`, with a RecordBatch and a string. After a crash it may be called again
-    with
-        the last id; the batch is then the same, row by row. No call is left out, and ids ascend lexicographically.
+        with the last id; the batch is then the same, row by row. No call is left out, and ids ascend lexicographically.
 
     To process each result exactly once, save the id together with the rows, and ignore calls with an id already saved.
     """

@@ -53,7 +53,7 @@ class ParquetSink:
         self.path.mkdir(parents=True, exist_ok=True)
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:
-            raise SinkError(f"{self.path} is a file system of its own: use a directory below it, such as results")
+            raise SinkError(f"{self.path} is a separate file system: use a directory below it, such as results")
         self._lock()
         published = self._published()
         self._require_own(task, published)

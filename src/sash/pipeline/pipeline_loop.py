@@ -258,7 +258,7 @@ def _require_apart(source: Source, sinks: Sequence[Sink]) -> None:
         if isinstance(sink, ParquetSink):
             place = sink.path.resolve()
             if place in places:
-                raise ValueError(f"{place} is given twice: source, sink and side output need directories of their own")
+                raise ValueError(f"{place} is given twice: source, sink and side output need separate directories")
             places.append(place)
 
 

@@ -89,12 +89,11 @@ def _require_point_in_time(name: str, window: WindowKind, closed: str) -> None:
     what = f"{name}, {window!r},"
     if window.slide != "row":
         raise ValueError(
-            f"{what} has results of its own for each slide, and as_of() has one for each row of the spine: leave "
-            "every= out"
+            f"{what} has a result for each slide, and as_of() computes one for each row of the spine: leave every= out"
         )
     if isinstance(window, Delta | Punctuation | Policy):
         raise ValueError(
-            f"{what} depends on the row it ends at, and a spine's rows are no events: as_of() takes Time, Count, "
+            f"{what} depends on the row it ends at, and a spine's rows are not events: as_of() takes Time, Count, "
             "Lifetime and Session; or compute the column with sash.rolling() and take its sash.last()"
         )
     if validation.looks_ahead(window):

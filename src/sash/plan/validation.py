@@ -271,15 +271,15 @@ def _require_windows(query: Query) -> None:
     if free and not query.windows:
         raise ValueError(f"{free[0]} has no window: give the query windows=, or the aggregate one with .over(window)")
     if query.windows and not free:
-        raise ValueError("no aggregate uses windows=, for each has a window of its own: leave windows= out")
+        raise ValueError("no aggregate uses windows=, because each has its own window: leave windows= out")
     given = [*query.windows.values()]
     for name, one in query.aggregates.items():
         over = [[leaf.window] if leaf.window is not None else given for leaf in one.leaves()]
         slides = next((window for windows in over for window in windows if window.slide != "row"), None)
         if slides is not None and any(windows != over[0] for windows in over[1:]):
             raise ValueError(
-                f"{name}={one!r} combines results of several windows, and {slides!r} has rows of its own for each "
-                "slide: such a formula needs windows without every="
+                f"{name}={one!r} combines results of several windows, and {slides!r} has a row for each slide: such a "
+                "formula needs windows without every="
             )
 
 

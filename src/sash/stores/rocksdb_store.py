@@ -4,8 +4,8 @@
                           │                             │
     reader ◀──refresh()───┴─────────────────────────────┘      (a secondary instance, other processes too)
 
-One process writes: RocksDB locks the directory. Others read beside it with `read_only=True`. They see the version of
-their last `refresh`.
+One process writes: RocksDB locks the directory. Others read at the same time with `read_only=True`. They see the
+version of their last `refresh`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _options(read_only: bool) -> rocksdict.Options:
 class RocksDBStore:
     """Pages in a directory of RocksDB.
 
-    `read_only`: open beside a running writer, in this or in another process; `refresh` shows what it has written since.
+    `read_only`: open while a writer is running, in this or in another process; `refresh` shows its later writes.
     `sync`: each write waits until the data is on disk. Without it, a write survives the end of the process, also by
     kill -9, but a power failure or a crash of the operating system can lose the last writes: whole writes, never a
     part of one.
@@ -127,7 +127,7 @@ class RocksDBStore:
         foreign = sorted(name for name in names if not _ROCKSDB_FILES.fullmatch(name))
         if "CURRENT" not in names and foreign:
             raise StoreError(
-                f"{self.path} is not a store and not empty (it has {foreign[0]!r}): use a directory of its own"
+                f"{self.path} is not a store and not empty (it has {foreign[0]!r}): use a separate directory"
             )
         try:
             db = rocksdict.Rdict(str(self.path), _options(read_only=False))
@@ -254,7 +254,7 @@ class RocksDBStore:
             except Exception as error:  # e.g. the writer has deleted a file before it was opened
                 failure, failures = error, failures + 1
         reason = failure or "its files change all the time"
-        raise StoreUnavailable(f"cannot read the store at {self.path} beside its writer: {reason}") from failure
+        raise StoreUnavailable(f"cannot read the store at {self.path} while its writer is open: {reason}") from failure
 
     def _files(self) -> _FileList:
         oldest, manifests = 1 << 62, []

@@ -49,7 +49,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class Refreshable(Protocol):
-    """A store that can be read beside its writer: reads see at least the commits before the last `refresh`.
+    """A store that can be read while a writer is open: reads see at least the commits before the last `refresh`.
 
     >>> from sash.stores import MemoryStore
     >>> isinstance(MemoryStore(), Refreshable)

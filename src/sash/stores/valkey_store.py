@@ -29,7 +29,7 @@ class ValkeyStore:
     In place of a URL, a client of the package valkey is accepted, for a cluster or options of its own.
 
     `prefix`: the name of the store on the server.
-    `read_only`: open beside a running writer, without a lease. A replica is enough.
+    `read_only`: open while a writer is running, without a lease. A replica is enough.
     `timeout`: seconds for which a call is retried if the server does not answer; it may take up to twice as long.
     `lease`: seconds after which a writer that has died without `close` can be replaced.
     `wait`: seconds to wait for another writer to close, or for its lease to expire.

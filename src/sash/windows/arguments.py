@@ -116,8 +116,8 @@ def column_name(what: str, name: Any) -> str:
 def _require_fixed(what: str, found: Any) -> None:
     if isinstance(found, Duration) and found.calendar:
         raise ValueError(
-            f"{what} is {str(found)!r}, a calendar length, which is no fixed number of days: give days or hours, such "
-            f"as '{found.months * 30}d'"
+            f"{what} is {str(found)!r}, a calendar length, which is not a fixed number of days: give days or hours, "
+            f"such as '{found.months * 30}d'"
         )
 
 

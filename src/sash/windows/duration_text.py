@@ -79,8 +79,8 @@ def parse(text: str, what: str) -> tuple[int, int]:
             nanoseconds += number * UNITS[unit]
     if units & MONTHS.keys() and units & UNITS.keys():
         raise ValueError(
-            f"{what} mixes months with days or hours in {text!r}: give either, because a month is no fixed number of "
-            "days"
+            f"{what} mixes months with days or hours in {text!r}: give either, because a month is not a fixed number "
+            "of days"
         )
     if nanoseconds.denominator != 1:
         raise ValueError(f"{what} must be a whole number of nanoseconds; {text!r} is not")

@@ -92,7 +92,7 @@ def tzinfo_of(what: str, name: str) -> tzinfo:
         known = available_timezones()
         near = difflib.get_close_matches(name, known, 1, 0.5)
         advice = f": did you mean {near[0]!r}?" if near else "" if known else ": install the package tzdata"
-        raise ValueError(f"{what} is {name!r}, which is no known time zone{advice}") from None
+        raise ValueError(f"{what} is {name!r}, which is not a known time zone{advice}") from None
 
 
 @cache

@@ -88,7 +88,7 @@ def test_each_query_gets_a_table_of_its_own(spark: Any, tmp_path: Path) -> None:
 def test_queries_that_cannot_share_a_state_are_refused(spark: Any, tmp_path: Path) -> None:
     stream = source(spark, files(tmp_path / "in", [[BATCHES[0]]]), SCHEMA)
     row = QUERIES.queries["row"]
-    with pytest.raises(ValueError, match="'other' differs from 'row' in lateness=: make it a stream of its own"):
+    with pytest.raises(ValueError, match="'other' differs from 'row' in lateness=: run it as a separate stream"):
         Queries(row=row, other=row.rewritten(lateness=5)).run(stream)
     with pytest.raises(ValueError, match="need emit='final'; got 'changes'"):
         Queries(row=row.rewritten(emit="changes")).run(stream)

@@ -69,8 +69,8 @@ def bits_of(count: int) -> int:
 
 
 @numpy_division
-def parting(bound: float, size: int) -> float:
-    """The constant that splits off the highs of values below a power of two, for sums of up to `size` values."""
+def split_constant(bound: float, size: int) -> float:
+    """The constant that splits values below a power of two into high and low parts, for sums of up to `size` values."""
     return math.ldexp(1.5 * bound, bits_of(size))
 
 
@@ -87,8 +87,8 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, state: Any) -> bool:
     if exponent > _HIGHEST:
         return False
     state[BOUND] = math.ldexp(1.0, exponent)
-    state[ABOVE] = parting(state[BOUND], size)
-    state[BELOW] = parting(state[ABOVE] / 1.5 * 2.0**-53, size)
+    state[ABOVE] = split_constant(state[BOUND], size)
+    state[BELOW] = split_constant(state[ABOVE] / 1.5 * 2.0**-53, size)
     state[HIGH], state[MIDDLE], state[REST] = 0.0, 0.0, 0.0
     state[STEPS], state[RESTS], state[REACH] = 0.0, 0.0, 0.0
     summed(x, low, at, state, 1.0)
@@ -111,7 +111,7 @@ def least(state: Any, rest: float, steps: int) -> float:
 
 
 @numpy_division
-def parted(value: float, above: float, below: float) -> tuple[float, float, float]:
+def split(value: float, above: float, below: float) -> tuple[float, float, float]:
     """High, middle and rest of a value."""
     high = high_of(value, above)
     left = value - high
@@ -133,7 +133,7 @@ def summed(x: Any, first: int, stop: int, state: Any, sign: float) -> int:
     high, middle, rest = 0.0, 0.0, 0.0
     some, bad = 0, 0
     for j in range(stop - first):
-        one, two, three = parted(values[j], state[ABOVE], state[BELOW])
+        one, two, three = split(values[j], state[ABOVE], state[BELOW])
         high += one
         middle += two
         rest += three

@@ -58,7 +58,7 @@ class SharedWork:
 
 
 class Helper:
-    """A thread that works beside the caller."""
+    """A helper thread."""
 
     def __init__(self, work: SharedWork) -> None:
         self.work = work

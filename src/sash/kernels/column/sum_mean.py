@@ -192,8 +192,8 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, out: Any, scratch: A
         some = 0
         # separate from the sums, so that four rows are split at once
         for j in range(length):
-            one, two, three = exact_sum.parted(new[j], above, below)
-            gone, gone2, gone3 = exact_sum.parted(old[j], above, below)
+            one, two, three = exact_sum.split(new[j], above, below)
+            gone, gone2, gone3 = exact_sum.split(old[j], above, below)
             highs[j], middles[j], rests[j] = one - gone, two - gone2, three - gone3
             some += three != 0.0
             bad += not abs(new[j]) < bound
@@ -296,7 +296,7 @@ def parts(x: Any, first: int, stop: int, state: Any, highs: Any, middles: Any, r
     some, bad = 0, 0
     highs, middles, rests = highs[1:], middles[1:], rests[1:]
     for j in range(stop - first):
-        highs[j], middles[j], rests[j] = exact_sum.parted(values[j], above, below)
+        highs[j], middles[j], rests[j] = exact_sum.split(values[j], above, below)
         some += rests[j] != 0.0
         bad += not abs(values[j]) < bound
     state[exact_sum.RESTS] += some

@@ -211,7 +211,7 @@ def begun(x: Any, low: int, at: int, stop: int, size: int, scratch: Any) -> bool
     if not -_RANGE < exponent < _RANGE:
         return False
     bound = math.ldexp(1.0, exponent + 1)  # gaps may grow
-    above, above2 = exact_sum.parting(bound, size), exact_sum.parting(bound * bound, size)
+    above, above2 = exact_sum.split_constant(bound, size), exact_sum.split_constant(bound * bound, size)
     high, rest, high2, rest2 = 0.0, 0.0, 0.0, 0.0
     window = x[low:at]
     for j in range(len(window)):
@@ -244,7 +244,7 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
         scratch[5],
     )
     centre, bound = state[_CENTRE], state[_BOUND]
-    above, above2 = exact_sum.parting(bound, size), exact_sum.parting(bound * bound, size)
+    above, above2 = exact_sum.split_constant(bound, size), exact_sum.split_constant(bound * bound, size)
     high, rest, high2, rest2 = state[_HIGH], state[_REST], state[_HIGH2], state[_REST2]
     bad = 0
     while at < stop:

@@ -63,9 +63,11 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
         if spec.kind == "lifetime" and bound_query.forget is not None:
             return f"{spec.window!r} restarts where forget= expires a key"
         if spec.kind == "lifetime" and any(other.kind in ("time", "count") for other in bound_query.windows):
-            return f"{spec.window!r} stands beside windows that look back at rows: a query of its own is split"
+            return (
+                f"{spec.window!r} is combined with windows that look back at rows; in a separate query it can be split"
+            )
         if spec.kind == "lifetime" and any(leaf.window is not None for leaf in leaves):
-            return f"{spec.window!r} stands beside windows of single aggregates: a query of its own is split"
+            return f"{spec.window!r} is combined with windows of single aggregates; in a separate query it can be split"
         if spec.slide == "rows":
             return f"{spec.window!r} counts all rows before"
         if spec.shift > 0:

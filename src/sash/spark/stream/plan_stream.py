@@ -128,10 +128,10 @@ def one_state(queries: Queries) -> CombinedQuery:
         what = ", ".join(f"{name}=" for name in differ) or "windows that end after their row"
         raise ValueError(
             f"queries on a stream share one state, and {next(iter(others[0].members))!r} differs from "
-            f"{next(iter(first.members))!r} in {what}: make it a stream of its own"
+            f"{next(iter(first.members))!r} in {what}: run it as a separate stream"
         )
     if first.emit != "final":
-        raise ValueError(f"queries on a stream need emit='final'; got {first.emit!r}: make it a stream of its own")
+        raise ValueError(f"queries on a stream need emit='final'; got {first.emit!r}: run it as a separate stream")
     for name in (QUERY, REASON, GIVEN):
         if name in first.members:
             raise ValueError(
