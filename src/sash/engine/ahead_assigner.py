@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arena import SMALL, RingRanges
 from sash.engine.arrow_arrays import all_true, array
-from sash.engine.row_assigner import RowAssigner
+from sash.engine.row_assigner import RowAssigner, RowPositions
 from sash.engine.shifted_windows import PlacedAt
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import BatchColumns, StepResult, StepRows, WindowRanges, WindowResults
@@ -27,15 +27,43 @@ from sash.engine.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
 from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import Ending, StepScope, lower_due
 from sash.kernels.loops.ahead_loops import ask_rows
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.timer_loops import retain
 from sash.plan.bound_query import BoundQuery
 
 
+class LeavingRows(NamedTuple):
+    """The rows that leave in a step, because their windows are complete."""
+
+    placed: PlacedAt
+    restarted: Ints | None
+    """How often the key of each row had restarted in this step; None: no key has."""
+    columns: BatchColumns
+    early: list[WindowResults]
+    """Their results of the windows that do not look ahead."""
+    order: Ints | None
+    """The order in which they leave; None: unchanged."""
+
+    def step_result(self, rows: StepRows, found: list[WindowResults]) -> StepResult:
+        """The output of a step: the rows that leave, in their order, with the results of all windows.
+
+        `rows`: those of the step; `found`: the results of the windows that look ahead.
+        """
+        found = sorted([*found, *self.early], key=lambda one: one.results.window)
+        if self.order is None:
+            return StepResult(rows, found, self.columns.table)
+        order = array(self.order)
+        return StepResult(rows, [_taken(one, self.order, order) for one in found], self.columns.table.take(order))
+
+
 class AheadAssigner(RowAssigner):
-    """Windows over single rows that end after their row."""
+    """Windows over single rows that end after their row.
+
+    In a step, `assign` makes rows elements, `wait` keeps them with their early results, `leave` returns the rows whose
+    windows are complete, and `results` returns these windows.
+    """
 
     cursors: ClassVar[int] = 2
 
@@ -55,39 +83,41 @@ class AheadAssigner(RowAssigner):
         self.forget = bound_query.forget
         early = [w for w in range(len(bound_query.windows)) if w not in places]
         self.waiting = WaitingRows(bound_query, early, self.arena)
-        self.scope = StepScope(NO_INTS, [])
-        self.now: Watermark = None
-        self.early: Sequence[WindowResults] = ()
-        self.by_arrival = False
-        self.left: BatchColumns = BatchColumns(self.waiting.table(self.waiting.log.take(NO_INTS)))
-        """The rows that leave in this step."""
 
     # ---- a step ----
 
-    def expect(self, scope: StepScope, now: Watermark, early: Sequence[WindowResults], by_arrival: bool) -> None:
-        """Begin a step: its slots, the watermark, and the results of windows that do not look ahead.
+    def wait(self, rows: StepRows, assigned: RowPositions, early: Sequence[WindowResults]) -> None:
+        """Let rows wait; `early`: their results of the windows that do not look ahead."""
+        _, places = assigned.place
+        self.waiting.put(rows, early, places)
+
+    def leave(
+        self, rows: StepRows, assigned: RowPositions, scope: StepScope, now: Watermark, by_arrival: bool
+    ) -> LeavingRows:
+        """Remove the rows whose windows are complete at a watermark from those that wait, and return them.
 
         `by_arrival`: rows leave in the order of arrival, which is that of keys and times; else in order of time.
         """
-        self.scope, self.now, self.early, self.by_arrival = scope, now, early, by_arrival
-
-    def assign(self, rows: StepRows) -> None:
-        super().assign(rows)
-        self.waiting.put(rows, self.early, self.at)
-
-    def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
-        (slots, _, done), now = self.scope, self.now
+        slots, _, done = scope
         heads, starts, stops = self.arena.heads, np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         at = np.zeros(0, self.numbers) if now is None else np.array([now], self.numbers)
         arguments = (slots, self._over(slots, now, done), at, self.rules, self.rows_ahead, heads, self.asked)
         call_loop(ask_rows, self.kind, (*arguments, self.arena.columns["time"], starts, stops))
         ranges = RingRanges(self.arena, slots, starts, stops)
         of, pos, places = slots[ranges.entry], ranges.positions, ranges.places
-        begin, ends, restarted = self._between_restarts(rows, of, pos)
+        begin, ends, restarted = self._between_restarts(rows, assigned, of, pos)
         heads[slots, self.restart_column] = heads[slots, BEGIN]
         placed = PlacedAt(of, pos, self.arena.columns["time"][places], begin, ends)
-        self._leave(placed, places, restarted)
-        return [self._ranges(w, placed, restarted) for w in range(len(self.windows))]
+        batch = self.waiting.leave(places)
+        early = self.waiting.early_results(batch, placed.slots, placed.time, restarted)
+        key = self.waiting.arrival(batch) if by_arrival else placed.time
+        order = None if (key[1:] >= key[:-1]).all() else np.lexsort((placed.pos, key))
+        return LeavingRows(placed, restarted, BatchColumns(self.waiting.table(batch)), early, order)
+
+    def results(self, _rows: StepRows, assigned: Any, _endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The windows of the rows that `leave` has returned: these take the place of the assigned rows."""
+        leaving: LeavingRows = assigned
+        return [self._ranges(w, leaving.placed, leaving.restarted) for w in range(len(self.windows))]
 
     def _over(self, slots: Ints, now: Watermark, done: Ints | None) -> Flags:
         """The slots in which no waiting row's window can get another row."""
@@ -118,12 +148,14 @@ class AheadAssigner(RowAssigner):
             all_on=not window.full,
         )
 
-    def _between_restarts(self, rows: StepRows, slots: Ints, pos: Ints) -> tuple[Ints, Ints, Ints | None]:
+    def _between_restarts(
+        self, rows: StepRows, assigned: RowPositions, slots: Ints, pos: Ints
+    ) -> tuple[Ints, Ints, Ints | None]:
         """By row: the elements [begin, end) between restarts of its key, and the number of restarts in this step."""
         heads = self.arena.heads
         if not rows.has_restarts:
             return heads[slots, BEGIN], heads[slots, BACK], None
-        first, at = rows.slots[rows.restarts], self.pos[rows.restarts]
+        first, at = rows.slots[rows.restarts], assigned.pos[rows.restarts]
         count, total = len(first), len(first) + len(slots)
         asks = np.arange(total) >= count
         order = np.lexsort((asks, np.append(at, pos), np.append(first, slots)))
@@ -145,23 +177,6 @@ class AheadAssigner(RowAssigner):
         found = np.empty((3, len(slots)), np.int64)
         found[:, order[asks] - count] = begin[asks], end[asks], restarted[asks]
         return found[0], found[1], found[2]
-
-    def _leave(self, placed: PlacedAt, places: Ints, restarted: Ints | None) -> None:
-        batch = self.waiting.leave(places)
-        self.left = BatchColumns(self.waiting.table(batch))
-        self.early = self.waiting.early_results(batch, placed.slots, placed.time, restarted)
-        order = self.waiting.arrival(batch) if self.by_arrival else placed.time
-        rising = (order[1:] >= order[:-1]).all()
-        self.order = None if rising else np.lexsort((placed.pos, order))
-
-    def step_result(self, rows: StepRows, found: list[WindowResults]) -> StepResult:
-        """The output of a step: the rows that leave, in their order, with the results of all windows."""
-        found = sorted([*found, *self.early], key=lambda one: one.results.window)
-        self.early = ()
-        if self.order is None:
-            return StepResult(rows, found, self.left.table)
-        order = array(self.order)
-        return StepResult(rows, [_taken(one, self.order, order) for one in found], self.left.table.take(order))
 
     def compact(self, live: Callable[[], Ints], slots: int, pack: bool = False) -> None:
         """Free the memory of rows that have left, if they are many, between steps; `live` returns all slots in use."""

@@ -29,15 +29,14 @@ from sash.engine.slot_structures import SlotStructures
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.value_encoder import LARGE, ValueEncoder
-from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Ints, States
+from sash.engine.window_assigner import ArenaAssigner, AssignedRows, WindowAssigner
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
 from sash.kernels.loops.live_kernel import (
     NO_COUNTS,
     NONE_WANTED,
     AskedRanges,
     LiveKernel,
     LoopResults,
-    PlacedRows,
     SlotFields,
     ValueCounts,
 )
@@ -47,6 +46,12 @@ from sash.plan.state_sharing import Member
 
 SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
+
+
+RowsToLift = tuple[Any, Flags, Ints, Any]
+"""Rows that are not lifted yet: inputs, which have a value (empty: all), slots, and places among the elements.
+
+For windows that only grow, the last are flags: which rows begin a window."""
 
 
 class _LoopArrays(NamedTuple):
@@ -91,8 +96,9 @@ class LiveAggregate:
         self.dense = assigner.elements == "rows"
         """Whether every row so far has had a value: then positions are the counts of values."""
         self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
-        self._rows: PlacedRows = self.kernel.no_rows
-        """Rows of this step that are not lifted yet."""
+        inputs, none, slots, places = self.kernel.no_rows
+        self.no_rows: RowsToLift = (inputs, none, slots, NO_FLAGS if assigner.elements == "running" else places)
+        """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
         self.arena: Arena | None = None
@@ -139,8 +145,8 @@ class LiveAggregate:
 
     # ---- rows in ----
 
-    def take(self, rows: StepRows) -> None:
-        """Read the inputs of rows, and fold them into panes; rows that are elements are lifted by `results`.
+    def take(self, rows: StepRows, assigned: AssignedRows) -> RowsToLift:
+        """Read the inputs of rows, and fold them into panes; returns the rows that `results` must lift.
 
         Raises AggregateError.
         """
@@ -150,19 +156,18 @@ class LiveAggregate:
         if self.dense and found is not None:
             self.count_values(rows.slots)
         if self.kernel.elements == "panes":
-            self.kernel.fold(inputs, non_null, self.assigner.place(rows), self.counts, self.states)
-        elif self.kernel.elements == "rows":
-            self._rows = (inputs, non_null, *self.assigner.place(rows))
-        else:
-            self._rows = (inputs, non_null, NO_INTS, NO_INTS)
+            self.kernel.fold(inputs, non_null, assigned.place, self.counts, self.states)
+            return self.no_rows
+        slots, places = assigned.place
+        return inputs, non_null, slots, places
 
     def begin_step(self) -> None:
         """Begin a step: clear the mappings of codes of the last one."""
         self.recoded = []
 
     def rollback(self, dense: bool) -> None:
-        """Drop the rows that are not lifted; `dense`: every row had a value before the step."""
-        self._rows, self.dense = self.kernel.no_rows, self.dense or dense
+        """Undo a step; `dense`: every row had a value before it."""
+        self.dense = self.dense or dense
 
     def count_values(self, pending: Ints = NO_INTS) -> None:
         """Start counting values, because a row has none or because the counts are needed.
@@ -215,22 +220,23 @@ class LiveAggregate:
 
     # ---- results out ----
 
-    def results(self, found: Sequence[WindowRanges], rows: StepRows) -> list[list[CountedColumn]]:
-        """The results as a column, for each view and each window.
+    def results(self, found: Sequence[WindowRanges], rows: StepRows, to_lift: RowsToLift) -> list[list[CountedColumn]]:
+        """Lift rows, if any are left to lift, and return the results as a column, for each view and each window.
 
         Raises AggregateError, with a place in `failed_in`; ResultFailed if it is not the owner of the state that fails.
         """
         made: dict[int, list[CountedColumn]] = {}
         try:
             if self.kernel.elements == "running":
-                made[0] = self._running(found[0], rows)
+                made[0] = self._running(found[0], to_lift)
             else:
                 for number, members in enumerate(self.groups):
-                    if self.windows[number].sizes and len(members) > 1:
-                        made |= self._sizes(number, members, found, rows)
+                    if len(members) > 1:
+                        by_size = self._sizes(number, [found[w] for w in members], rows, to_lift)
+                        made |= zip(members, by_size, strict=True)
                     else:
-                        for w in members:
-                            made[w] = self._slid(number, found[w], rows)
+                        made[members[0]] = self._slid(number, found[members[0]], rows, to_lift)
+                    to_lift = self.no_rows  # the first structures have lifted them
         except ResultFailed as failed:
             self.failed_in = failed.window
             raise
@@ -238,16 +244,16 @@ class LiveAggregate:
             return [[one] for one in made[0]]
         return [[made[w][v] if w in made else NOT_ASKED for w in range(len(found))] for v in range(len(self.views))]
 
-    def _running(self, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
+    def _running(self, found: WindowRanges, to_lift: RowsToLift) -> list[CountedColumn]:
         self.failed_in = found
         assert found.after is not None
         assert found.his is not None
-        asked, place = (found.after, found.his), self.assigner.place(rows)
-        inputs, non_null, _, _ = self._rows
-        results = self.kernel.run(inputs, non_null, place, self.counts, self.states, asked)
+        inputs, non_null, slots, fresh = to_lift
+        asked = found.after, found.his
+        results = self.kernel.run(inputs, non_null, (slots, fresh), self.counts, self.states, asked)
         return self._columns.running(results, found)
 
-    def _slid(self, number: int, found: WindowRanges, rows: StepRows) -> list[CountedColumn]:
+    def _slid(self, number: int, found: WindowRanges, rows: StepRows, to_lift: RowsToLift) -> list[CountedColumn]:
         self.failed_in = found
         order = NO_INTS if rows.order is None or found.slots is not rows.slots else rows.order
         assert found.los is not None
@@ -255,24 +261,22 @@ class LiveAggregate:
         los, wanted = found.los, NO_FLAGS if found.all_on else found.on
         if self.windows[number].sizes:
             los, wanted = found.los[None, :], NONE_WANTED if found.all_on else found.on[None, :]
-        results, missing = self._slide(number, (order, found.slots, los, found.his, wanted))
+        results, missing = self._slide(number, (order, found.slots, los, found.his, wanted), to_lift)
         return self._columns.slid(results, missing, found, order)
 
-    def _slide(self, number: int, asked: AskedRanges) -> tuple[LoopResults, int]:
+    def _slide(self, number: int, asked: AskedRanges, to_lift: RowsToLift) -> tuple[LoopResults, int]:
         assert self.arena is not None
         versions, arrays = (self.table.version, self.arena.version, self.dense), self._arrays
         if arrays is None or arrays.versions != versions:
             by_window = [window.fields for window in self.windows]
             arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self._counts)
-        given, self._rows = self._rows, self.kernel.no_rows
         window, fields = self.windows[number], arrays.fields[number]
-        return self.kernel.slide(window, fields, arrays.states, arrays.counts, given, asked, self._columns.counted)
+        return self.kernel.slide(window, fields, arrays.states, arrays.counts, to_lift, asked, self._columns.counted)
 
     def _sizes(
-        self, number: int, members: list[int], found: Sequence[WindowRanges], rows: StepRows
-    ) -> dict[int, list[CountedColumn]]:
-        """The results of windows that differ only in size, from one structure over the longest."""
-        windows = [found[w] for w in members]
+        self, number: int, windows: list[WindowRanges], rows: StepRows, to_lift: RowsToLift
+    ) -> list[list[CountedColumn]]:
+        """The results of windows that differ only in size, the longest first, from one structure over it."""
         longest = self.failed_in = windows[0]
         assert longest.his is not None
         alike = all(len(window) == len(longest) for window in windows)
@@ -280,8 +284,8 @@ class LiveAggregate:
         order = rows.order if at_rows and rows.order is not None else NO_INTS
         starts = los, on, _ = starts_by_size(longest, windows, alike)
         wanted = NONE_WANTED if on.strides[0] == 0 else on
-        results = self._slide(number, (order, longest.slots, los, longest.his, wanted))
-        return dict(zip(members, self._columns.by_size(results, windows, starts, order), strict=True))
+        results = self._slide(number, (order, longest.slots, los, longest.his, wanted), to_lift)
+        return self._columns.by_size(results, windows, starts, order)
 
     # ---- dictionaries ----
 

@@ -118,16 +118,16 @@ class LiveEngine:
         found: list[WindowResults] = []
         for group in self.groups:
             if group.assigner is not self.ahead:
-                group.take(rows)
-                found += group.results(rows, scope.endings, self.keys)
+                found += group.results(rows, group.take(rows), scope.endings, self.keys)
         if len(self.assigners) > 1:
             found.sort(key=lambda one: one.results.window)
         step = StepResult(rows, found)
         if self.ahead is not None:
-            self.ahead.expect(scope, now, found, last_key_open)
             group = self.groups[self.assigners.index(self.ahead)]
-            group.take(rows)
-            step = self.ahead.step_result(rows, group.results(rows, scope.endings, self.keys))
+            assigned, to_lift = group.take(rows)
+            self.ahead.wait(rows, assigned, found)
+            leaving = self.ahead.leave(rows, assigned, scope, now, last_key_open)
+            step = leaving.step_result(rows, group.results(rows, (leaving, to_lift), scope.endings, self.keys))
         self.settle(scope, now)
         return step
 

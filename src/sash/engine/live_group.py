@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.key_table import KeyTable
-from sash.engine.live_aggregate import LiveAggregate
+from sash.engine.live_aggregate import LiveAggregate, RowsToLift
 from sash.engine.lowered_results import NOT_ASKED
 from sash.engine.pane_assigner import CountedPanes, CountedSlidRows, PaneAssigner, SlidRows
 from sash.engine.result_columns import ResultFailed
@@ -34,6 +34,9 @@ ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], Windo
     "running": RunningAssigner,
 }
 
+TakenRows = tuple[Any, list[RowsToLift]]
+"""Rows as the assigner has assigned them, and by aggregate those that are not lifted yet."""
+
 
 class LiveGroup(NamedTuple):
     """The assigner and the aggregates of a group of windows."""
@@ -41,36 +44,48 @@ class LiveGroup(NamedTuple):
     assigner: WindowAssigner
     aggregates: list[LiveAggregate]
 
-    def take(self, rows: StepRows) -> None:
-        """Assign rows to the elements, and fold them into panes.
+    def take(self, rows: StepRows) -> TakenRows:
+        """Assign rows to the elements, and fold them into panes; `results` lifts those that are elements.
 
         Raises the exception of a monoid or policy, naming row and key.
         """
         try:
-            self.assigner.assign(rows)
+            assigned = self.assigner.assign(rows)
         except AggregateError as failed:
             raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
+        to_lift = []
         for aggregate in self.aggregates:
             try:
-                aggregate.take(rows)
+                to_lift.append(aggregate.take(rows, assigned))
             except AggregateError as failed:
                 where, bound_query = rows.format_row(failed.place), self.assigner.bound_query
                 raise aggregate_failure(bound_query, aggregate.views[0].number, failed, where) from failed.error
+        return assigned, to_lift
 
-    def results(self, rows: StepRows, endings: Sequence[Ending], keys: KeyTable) -> list[WindowResults]:
-        """Compute the results that are due. `keys`: the key table, to name keys in errors. Raises as `take`."""
-        bound_query = self.assigner.bound_query
+    def lifted(self, taken: TakenRows) -> TakenRows:
+        """Rows after `results`, which has lifted them: for further results of the same step."""
+        assigned, _ = taken
+        return assigned, [aggregate.no_rows for aggregate in self.aggregates]
+
+    def results(
+        self, rows: StepRows, taken: TakenRows, endings: Sequence[Ending], keys: KeyTable
+    ) -> list[WindowResults]:
+        """Lift the rows that `take` has returned, and compute the results that are due. Raises as `take`.
+
+        `keys`: the key table, to name keys in errors.
+        """
+        bound_query, (assigned, to_lift) = self.assigner.bound_query, taken
         try:
-            windows = self.assigner.results(rows, endings)
+            windows = self.assigner.results(rows, assigned, endings)
         except AggregateError as failed:
             raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
         nothing = [NOT_ASKED] * len(windows)
         made = [nothing] * len(bound_query.aggregates)
-        for aggregate in self.aggregates:
+        for aggregate, lift in zip(self.aggregates, to_lift, strict=True):
             try:
-                results = aggregate.results(windows, rows)
+                results = aggregate.results(windows, rows, lift)
             except AggregateError as failed:
-                where = failed_place(bound_query, keys, aggregate, failed, rows)
+                where = failed_place(bound_query, keys, aggregate, failed, rows, assigned)
                 number = failed.number if isinstance(failed, ResultFailed) else aggregate.views[0].number
                 raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):

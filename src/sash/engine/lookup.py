@@ -186,10 +186,7 @@ class Lookup:
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
         nothing = StepRows.without_rows(self._nothing(), self.engine.table)
-        if aggregate.kernel.elements == "running":
-            aggregate.assigner.assign(nothing)
-            aggregate.take(nothing)
-        found = aggregate.results(windows, nothing)
+        found = aggregate.results(windows, nothing, aggregate.no_rows)
         return {
             view.number: [one.column for one in results] for view, results in zip(aggregate.views, found, strict=True)
         }

@@ -15,7 +15,7 @@ pane in order, so any ⊕ is allowed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_true
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit
+from sash.engine.window_assigner import ArenaAssigner, AssignedRows, Ending, emitting, limit
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.slot_loops import assign_panes
@@ -34,6 +34,16 @@ from sash.stores import PageError
 
 Slides = tuple[Ints, Ints, Ints, Ints]
 """Slides that are due: the index of each slot, its number, the pane after its last; by window its first pane."""
+
+
+@dataclass(slots=True)
+class PanePositions(AssignedRows):
+    """Rows in their panes."""
+
+    pos: Ints
+    """The position of each row's pane in its slot."""
+    begin: Ints
+    """The position of the first pane since the key last restarted."""
 
 
 class PaneAssigner(ArenaAssigner):
@@ -75,19 +85,19 @@ class PaneAssigner(ArenaAssigner):
         """The coordinate of rows that edges are compared with."""
         return rows.time
 
-    def assign(self, rows: StepRows) -> None:
+    def assign(self, rows: StepRows) -> PanePositions:
         count = len(rows)
         cuts = np.ascontiguousarray(slide_grid.cuts(self.windows, self.coordinate(rows)), self.cut_type)
-        self.pos, self.begin = np.empty(count, np.int64), np.empty(count, np.int64)
-        self.fresh = np.empty(count, np.bool_)
+        pos, begin, fresh = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.bool_)
         lows = self.table.wide[f"{self.name}.low"]
         single, heads = self.elements == "rows", self.arena.heads
-        arguments = (rows.slots, rows.restarts, cuts, single, heads, lows, self.pos, self.begin, self.fresh)
+        arguments = (rows.slots, rows.restarts, cuts, single, heads, lows, pos, begin, fresh)
         call_loop(assign_panes, self.cut_type.str, arguments)
         self.arena.reserve(rows.touched)
-        self.at = self.located(rows.slots, self.pos)
-        new = np.flatnonzero(self.fresh)
-        self.describe(self.at[new], cuts[new], rows.time[new])
+        at = self.located(rows.slots, pos)
+        new = np.flatnonzero(fresh)
+        self.describe(at[new], cuts[new], rows.time[new])
+        return PanePositions((rows.slots, at) if single else (rows.slots, at, fresh), pos, begin)
 
     def describe(self, places: Ints, cuts: Numbers, _times: Numbers) -> None:
         """Write the coordinates of new panes: their edges, and the times of their first rows."""
@@ -95,27 +105,24 @@ class PaneAssigner(ArenaAssigner):
         for w in self.of_grids:
             self.arena.columns["first", w][places] = slide_grid.last_end(self.windows[w], cuts, strict=False) + 1
 
-    def place(self, rows: StepRows) -> tuple[Any, ...]:
-        return (rows.slots, self.at) if self.elements == "rows" else (rows.slots, self.at, self.fresh)
-
     # ---- results ----
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
-        restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
+    def results(self, rows: StepRows, assigned: PanePositions, endings: Sequence[Ending]) -> list[WindowRanges]:
         found: dict[int, WindowRanges] = {}
         for members in self.of_slide:
-            found |= self._slides(members, rows, restarts, endings)
+            found |= self._slides(members, rows, assigned, endings)
         return [found[w] for w in range(len(self.windows))]
 
     def _slides(
-        self, members: list[int], rows: StepRows, restarts: Ints | None, endings: Sequence[Ending]
+        self, members: list[int], rows: StepRows, assigned: PanePositions, endings: Sequence[Ending]
     ) -> dict[int, WindowRanges]:
         """The slides of windows that differ only in size, the longest first: it has those of all others."""
         asked: list[tuple[Ints, Ints, Ints, bool]] = []
         window = self.windows[members[0]]
+        restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
         if restarts is not None:  # results of expired keys come first
             limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
-            asked.append((rows.slots[restarts], limits, self.pos[restarts], True))
+            asked.append((rows.slots[restarts], limits, assigned.pos[restarts], True))
         for ending in endings:
             limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))
             asked.append((ending.slots, limits, self.backs(ending.slots), False))
@@ -225,13 +232,13 @@ class CountedPanes(PaneAssigner):
         self.arena.columns["low"][places] = cuts
         self.arena.columns["first row"][places] = times
 
-    def results(self, rows: StepRows, _endings: Sequence[Ending]) -> list[WindowRanges]:
-        return [self._counted(w, window, rows) for w, window in enumerate(self.windows)]
+    def results(self, rows: StepRows, assigned: PanePositions, _endings: Sequence[Ending]) -> list[WindowRanges]:
+        return [self._counted(w, window, rows, assigned) for w, window in enumerate(self.windows)]
 
-    def _counted(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
+    def _counted(self, w: int, window: WindowSpec, rows: StepRows, assigned: PanePositions) -> WindowRanges:
         ends = emitting(window, rows)
         assert ends is not None
-        slots, his, begin = rows.slots[ends], self.pos[ends] + 1, self.begin[ends]
+        slots, his, begin = rows.slots[ends], assigned.pos[ends] + 1, assigned.begin[ends]
         stop = rows.ordinal[ends] + 1
         start = stop - int(window.size or 1)
         los = np.empty(len(slots), np.int64)

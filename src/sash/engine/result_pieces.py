@@ -107,17 +107,17 @@ def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResul
     """As `engine.step`, with the results of some slots at a time."""
     rows, scope = engine.begin(given, now)
     slots = scope.slots
-    for group in engine.groups:
-        group.take(rows)
+    taken = [group.take(rows) for group in engine.groups]
     if not len(slots):  # rows that are elements are lifted together with the results
-        for group in engine.groups:
-            group.results(rows, [Ending(slots, now)], engine.keys)
+        for group, mine in zip(engine.groups, taken, strict=True):
+            group.results(rows, mine, [Ending(slots, now)], engine.keys)
     first, size = 0, FIRST
     while first < len(slots):
         some = slots[first : first + size]
         found = list[WindowResults]()
-        for group in engine.groups:
-            found += group.results(rows, [Ending(some, now)], engine.keys)
+        for g, group in enumerate(engine.groups):
+            found += group.results(rows, taken[g], [Ending(some, now)], engine.keys)
+            taken[g] = group.lifted(taken[g])
         found.sort(key=lambda one: one.results.window)
         results = sum(len(one.results) for one in found)
         yield StepResult(rows, found)

@@ -12,6 +12,7 @@ Policy determines the start of its own window.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,15 @@ from sash.engine.shifted_windows import PlacedAt, ShiftedWindow
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import beyond, later, threshold
-from sash.engine.window_assigner import ArenaAssigner, Ending, emitting, limit, lower_due, time_starts_of
+from sash.engine.window_assigner import (
+    ArenaAssigner,
+    AssignedRows,
+    Ending,
+    emitting,
+    limit,
+    lower_due,
+    time_starts_of,
+)
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
@@ -36,6 +45,20 @@ from sash.plan.bound_query import BoundQuery, WindowSpec
 
 WindowEnds = tuple[Ints, Ints, Ints]
 """Windows: their slots, the first elements of their keys, and the positions after their last elements."""
+
+
+@dataclass(slots=True)
+class RowPositions(AssignedRows):
+    """Rows that are elements."""
+
+    pos: Ints
+    """The position of each row in its slot."""
+    stop: Ints
+    """The position after it."""
+    begin: Ints
+    """The position of the first row since the key last restarted."""
+    delta_values: dict[str, Numbers]
+    """The values of the rows by the column of a Delta window."""
 
 
 class RowAssigner(ArenaAssigner):
@@ -71,7 +94,6 @@ class RowAssigner(ArenaAssigner):
         }
         by_size = sorted(range(len(places)), key=lambda w: -(self.windows[w].size or 0))
         self._ranks = {w: rank for rank, w in enumerate(by_size)}
-        self._los = self._no_los = np.empty((len(places), 0), np.int64)
         self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
         self.policies = {
             w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
@@ -84,71 +106,71 @@ class RowAssigner(ArenaAssigner):
         """Does a window not end at its row?"""
         return window.shift != 0
 
-    def assign(self, rows: StepRows) -> None:
+    def assign(self, rows: StepRows) -> RowPositions:
         arena, slots, time = self.arena, rows.slots, rows.time
-        self.pos, self.stop, self.begin, self.at, growing = np.empty((5, len(rows)), np.int64)
-        places = self.pos, self.stop, self.begin, self.at, growing
-        arguments = (slots, time, rows.restarts, arena.heads, arena.columns["time"], *places)
+        pos, stop, begin, at, growing = np.empty((5, len(rows)), np.int64)
+        arguments = (slots, time, rows.restarts, arena.heads, arena.columns["time"], pos, stop, begin, at, growing)
         count = call_loop(assign_rows, self.kind, arguments)
         if count:
             arena.reserve(growing[:count])
-            again = (slots, time, arena.heads, arena.columns["time"], self.pos, self.at)
-            call_loop(place_rows, self.kind, again)
-        self.delta_values = {}
+            call_loop(place_rows, self.kind, (slots, time, arena.heads, arena.columns["time"], pos, at))
+        assigned = RowPositions((slots, at), pos, stop, begin, {})
         for name, axis in self.deltas.items():
             values, _ = axis.numbers(decode(rows.column(name)))
-            self.delta_values[name] = np.ascontiguousarray(values)
-            self.arena.columns["delta", name][self.at] = values
-            self._require_rising(name, values, rows)
+            assigned.delta_values[name] = np.ascontiguousarray(values)
+            self.arena.columns["delta", name][at] = values
+            self._require_rising(name, values, rows, assigned)
         for policy in self.policies.values():
-            policy.lift(rows, self.at)
+            policy.lift(rows, at)
+        return assigned
 
-    def _require_rising(self, name: str, values: Numbers, rows: StepRows) -> None:
-        column = self.arena.columns["delta", name]
-        bad = call_loop(
-            window_loops.decreasing, column.dtype.str, (rows.slots, self.pos, self.begin, self.arena.heads, column)
-        )
+    def _require_rising(self, name: str, values: Numbers, rows: StepRows, assigned: RowPositions) -> None:
+        column, pos = self.arena.columns["delta", name], assigned.pos
+        arguments = (rows.slots, pos, assigned.begin, self.arena.heads, column)
+        bad = call_loop(window_loops.decreasing, column.dtype.str, arguments)
         if bad >= 0:
-            before = column[self.located(rows.slots[bad : bad + 1], self.pos[bad : bad + 1] - 1)][0]
+            before = column[self.located(rows.slots[bad : bad + 1], pos[bad : bad + 1] - 1)][0]
             raise decreasing(name, before, values[bad], rows.format_row(int(bad)))
-
-    def place(self, rows: StepRows) -> tuple[Any, ...]:
-        return rows.slots, self.at
 
     # ---- results ----
 
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+    def results(self, rows: StepRows, assigned: RowPositions, endings: Sequence[Ending]) -> list[WindowRanges]:
         found = []
-        self._los = np.empty((len(self.windows), len(rows)), np.int64)
+        block = np.empty((len(self.windows), len(rows)), np.int64)
         for w, window in enumerate(self.windows):
             if window.slide == "time":
-                found.append(self._count_at_slides(w, window, rows, endings))
+                found.append(self._count_at_slides(w, rows, assigned, endings))
             else:
-                found.append(self._at_rows(w, window, rows))
-        self._los = self._no_los
+                found.append(self._at_rows(w, rows, assigned, block[self._ranks[w]]))
         return found
 
-    def _at_rows(self, w: int, window: WindowSpec, rows: StepRows) -> WindowRanges:
+    def _at_rows(self, w: int, rows: StepRows, assigned: RowPositions, block: Ints) -> WindowRanges:
+        """The results of a window at rows.
+
+        `block`: room for the starts at all rows. Those of all windows lie in one array by size, as loops over sizes
+        read them.
+        """
+        window = self.windows[w]
         ends = emitting(window, rows)
-        slots, pos, begin, time, stop = rows.slots, self.pos, self.begin, rows.time, self.stop
+        slots, pos, begin, time, stop = rows.slots, assigned.pos, assigned.begin, rows.time, assigned.stop
         if ends is not None:
             slots, pos, begin, time, stop = slots[ends], pos[ends], begin[ends], time[ends], stop[ends]
+        los = block if len(slots) == len(block) else np.empty(len(slots), np.int64)
         if w in self.shifted:
             los, his = self.shifted[w].ranges(PlacedAt(slots, pos, time, begin, self.backs(slots)))
         elif window.kind == "time":
-            his = self._up_to_peers(window, rows, ends, pos)
-            open_start = window.closed in ("right", "neither")
-            los = self._bound(w, (slots, begin, his), time, open_start, "time")
+            his = self._up_to_peers(window, rows, assigned, ends)
+            self._bound(w, (slots, begin, his), time, "time", los)
         elif window.kind == "count":
-            his, los = stop, self._starts_array(w, len(slots))
+            his = stop
             arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
             call_loop(count_starts, "", arguments)
         elif window.kind == "delta":
-            his, values = stop, self.delta_values[str(window.column)]
+            his, values = stop, assigned.delta_values[str(window.column)]
             values = values if ends is None else values[ends]
-            los = self._bound(w, (slots, begin, his), values, True, ("delta", str(window.column)))
+            self._bound(w, (slots, begin, his), values, ("delta", str(window.column)), los)
         else:
-            his, los = stop, self.policies[w].enforce(rows, self.pos, self.begin)
+            his, los = stop, self.policies[w].enforce(rows, assigned.pos, assigned.begin)
             los = los if ends is None else los[ends]
         on = his - los >= int(window.size or 1) if window.full else all_true(len(slots))
         starts, stops, ident = time, time, pos
@@ -169,48 +191,40 @@ class RowAssigner(ArenaAssigner):
             all_on=not window.full,
         )  # fmt: skip
 
-    def _starts_array(self, w: int, count: int) -> Ints:
-        """Room for the starts of a window. Those of all rows lie in one block by size, as loops over sizes read."""
-        if count == self._los.shape[1]:
-            return self._los[self._ranks[w]]
-        return np.empty(count, np.int64)
-
-    def _up_to_peers(self, window: WindowSpec, rows: StepRows, ends: Ints | None, pos: Ints) -> Ints:
+    def _up_to_peers(self, window: WindowSpec, rows: StepRows, assigned: RowPositions, ends: Ints | None) -> Ints:
         """The position after each window's last row: peers are included, or excluded with an open end."""
         with_peers = window.closed in ("right", "both")
         peer = rows.last_peer if with_peers else rows.first_peer
         if peer is None:
-            if not with_peers:
-                return pos
-            return self.stop if ends is None else self.stop[ends]
-        return self.pos[peer if ends is None else peer[ends]] + with_peers
+            found = assigned.stop if with_peers else assigned.pos
+            return found if ends is None else found[ends]
+        return assigned.pos[peer if ends is None else peer[ends]] + with_peers
 
-    def _bound(self, w: int, ends: WindowEnds, at: Numbers, open_start: bool, name: Any) -> Ints:
-        """The starts of windows measured on a column of the arena; `at`: its value at the window's end."""
+    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: Any, los: Ints) -> None:
+        """Write the starts of windows measured on a column of the arena to `los`; `at`: its value at their ends."""
         values, (slots, begin, his) = self.arena.columns[name], ends
-        los, column, window = self._starts_array(w, len(slots)), self.start_column(w), self.windows[w]
+        column, window = self.start_column(w), self.windows[w]
+        open_start = window.kind == "delta" or window.closed in ("right", "neither")
         if window.calendar_size is not None:
             least = window.calendar_size.before(at)
-            call_loop(
-                bound_starts,
-                self.kind,
-                (slots, begin, his, least, not open_start, self.arena.heads, column, values, los),
-            )
-            return los
+            arguments: Any = (slots, begin, his, least, not open_start, self.arena.heads, column, values, los)
+            call_loop(bound_starts, self.kind, arguments)
+            return
         bound = threshold(window.size or 0, values.dtype, open_start)
         arguments = (slots, at, begin, his, *bound, self.arena.heads, column, values, los)
         call_loop(time_starts, values.dtype.str, arguments)
-        return los
 
     def _times(self, slots: Ints, pos: Ints) -> Numbers:
         return self.arena.columns["time"][self.located(slots, pos)]
 
-    def _count_at_slides(self, w: int, window: WindowSpec, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
+    def _count_at_slides(
+        self, w: int, rows: StepRows, assigned: RowPositions, endings: Sequence[Ending]
+    ) -> WindowRanges:
         """The slides of a Count window with slides in time: those that a later row ends, then those that W ends."""
-        heads, column = self.arena.heads, self.pending[w]
+        window, heads, column = self.windows[w], self.arena.heads, self.pending[w]
         number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
-        arguments = (rows.slots, number, self.pos, self.begin, heads, column, out)
+        arguments = (rows.slots, number, assigned.pos, assigned.begin, heads, column, out)
         count = call_loop(pending_slides, "", arguments)
         *first, by = (part[:count] for part in out)
         parts = [tuple(first)]
@@ -257,8 +271,7 @@ class RowAssigner(ArenaAssigner):
                 start = np.maximum(back - int(window.size or 1), begin)
                 heads[slots, self.start_column(w)] = np.maximum(heads[slots, self.start_column(w)], start)
             elif window.kind == "time":
-                open_start = window.closed in ("right", "neither")
-                self._bound(w, (slots, begin, back), self.last(slots), open_start, "time")
+                self._bound(w, (slots, begin, back), self.last(slots), "time", np.empty(len(slots), np.int64))
 
     @property
     def key_lifetime(self) -> Any:

@@ -11,6 +11,7 @@ Lifetime      · · ·  · · ·            restarts only with a key that `forge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,31 @@ from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import Watermark, is_gap, later
-from sash.engine.window_assigner import Ending, WindowAssigner, emitting, limit, lower_due
+from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
+
+
+@dataclass(slots=True)
+class RunningReads(AssignedRows):
+    """Rows of windows that only grow, and the results that are read among them, in order."""
+
+    ends: Ints | None
+    """The rows that have a result; None: all."""
+    after: Ints
+    """By result: the number of rows after which it is read."""
+    of: Ints
+    """Its slot."""
+    row: Ints
+    """The row that makes it due; -1 for none."""
+    slide: Ints
+    """The number of its slide, for windows with slides in time."""
+    opened: Ints
+    """The number of the window's first row."""
+    starts: Numbers
+    """The time of the window's first row."""
 
 
 class RunningAssigner(WindowAssigner):
@@ -39,7 +60,7 @@ class RunningAssigner(WindowAssigner):
         table.add(f"{name}.heads", np.int64, [0, 0, NEVER, 0])
         table.add(f"{name}.start", self.numbers, 0)
 
-    def assign(self, rows: StepRows) -> None:
+    def assign(self, rows: StepRows) -> RunningReads:
         count, window = len(rows), self.window
         begins, marks = rows.restarts, all_false(count)
         if window.kind == "session":
@@ -47,21 +68,21 @@ class RunningAssigner(WindowAssigner):
         elif window.kind == "punctuation":
             marks = decode(rows.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
-        wanted, self.read = self._wanted(rows, marks)
+        wanted, ends = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
         if window.slide == "time":
             numbers = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
-        self.fresh = np.empty(count, np.bool_)
+        fresh = np.empty(count, np.bool_)
         out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
         starts = np.empty(2 * count, self.numbers)
         heads, stamps = self.table.wide[f"{self.name}.heads"], self.table.wide[f"{self.name}.start"]
         arguments = (
             *(rows.slots, rows.time, begins, marks, numbers, wanted, rows.ordinal, heads),
-            *(stamps, self.fresh, out, starts),
+            *(stamps, fresh, out, starts),
         )
         made = call_loop(run_windows, self.kind, arguments)
-        self.after, self.of, self.row, self.slide, self.opened = (part[:made] for part in out)
-        self.starts = starts[:made]
+        after, of, row, slide, opened = (part[:made] for part in out)
+        return RunningReads((rows.slots, fresh), ends, after, of, row, slide, opened, starts[:made])
 
     def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
         """The rows after which results are read, and the rows they belong to (None: all)."""
@@ -80,49 +101,46 @@ class RunningAssigner(WindowAssigner):
             wanted[at if peer is None else peer[at]] = 1
         return wanted, ends
 
-    def place(self, rows: StepRows) -> tuple[Any, ...]:
-        return rows.slots, self.fresh
-
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+    def results(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> list[WindowRanges]:
         if self.window.slide == "close":
-            return [self._closed(rows, endings)]
+            return [self._closed(rows, assigned, endings)]
         if self.window.slide == "time":
-            return [self._at_slides(rows, endings)]
-        return [self._at_rows(rows)]
+            return [self._at_slides(rows, assigned, endings)]
+        return [self._at_rows(rows, assigned)]
 
-    def _restarted_of(self, rows: StepRows, of: Ints) -> Ints | None:
+    def _restarted_of(self, rows: StepRows, assigned: RunningReads, of: Ints) -> Ints | None:
         """How often each result's key has restarted: results of the rows first, then those of the slots `of`."""
         if rows.restarted is None:
             return None
-        at_row = self.after == self.row + 1
-        row = np.where(at_row, self.row, np.minimum(self.after, len(rows) - 1))
+        at_row = assigned.after == assigned.row + 1
+        row = np.where(at_row, assigned.row, np.minimum(assigned.after, len(rows) - 1))
         found = rows.restarted[row] - np.where(at_row, 0, rows.restarts[row])
         return np.concatenate([found, rows.restarted_of(of)])
 
-    def _at_rows(self, rows: StepRows) -> WindowRanges:
+    def _at_rows(self, rows: StepRows, assigned: RunningReads) -> WindowRanges:
         window = self.window
         number = np.zeros(len(rows), np.int64)
-        number[self.row] = np.arange(len(self.row))
+        number[assigned.row] = np.arange(len(assigned.row))
         peer = rows.last_peer if window.kind != "punctuation" else None
-        at = np.arange(len(rows)) if self.read is None else self.read
-        results = None if peer is None and self.read is None else number[at if peer is None else peer[at]]
+        at = np.arange(len(rows)) if assigned.ends is None else assigned.ends
+        results = None if peer is None and assigned.ends is None else number[at if peer is None else peer[at]]
         chosen = slice(None) if results is None else results
-        of, ends = self.of, rows.time[at]
-        starts = self.starts[chosen]
+        of, ends = assigned.of, rows.time[at]
+        starts = assigned.starts[chosen]
         if self.bound_query.time is None:
-            starts, ends = self.opened[chosen], rows.ordinal[at] + 1
+            starts, ends = assigned.opened[chosen], rows.ordinal[at] + 1
         ident = (rows.ordinal[at] + 1) // int(window.every or 1)
         on = np.ones(len(at), np.bool_)
         return WindowRanges(
-            self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, self.after,
-            None if rows.restarted is None else rows.restarted[at], self.row,
+            self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, assigned.after,
+            None if rows.restarted is None else rows.restarted[at], assigned.row,
         )  # fmt: skip
 
-    def _closed(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
+    def _closed(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> WindowRanges:
         """The complete windows: a later row or the watermark ends sessions, the last row ends punctuated windows."""
         window = self.window
-        last = rows.previous[self.row] if window.kind == "session" else rows.time[self.row]
-        parts = [(self.after, self.of, self.starts, last, self.opened)]
+        last = rows.previous[assigned.row] if window.kind == "session" else rows.time[assigned.row]
+        parts = [(assigned.after, assigned.of, assigned.starts, last, assigned.opened)]
         if window.kind == "session":
             heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
             for ending in endings:
@@ -134,9 +152,9 @@ class RunningAssigner(WindowAssigner):
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         ends = later(last, window.size) if window.kind == "session" else last
         if self.bound_query.time is None:
-            starts, ends = opened, rows.ordinal[self.row] + 1
+            starts, ends = opened, rows.ordinal[assigned.row] + 1
         on = np.ones(len(of), np.bool_)
-        restarted = self._restarted_of(rows, of[len(self.after) :])
+        restarted = self._restarted_of(rows, assigned, of[len(assigned.after) :])
         return WindowRanges(self.places[0], of, on, starts, ends, opened, after=after, his=of, restarted=restarted)
 
     def has_ended(self, now: Watermark, last: Numbers) -> Flags:
@@ -144,9 +162,9 @@ class RunningAssigner(WindowAssigner):
         found: Flags = is_gap(self.window.size, np.asarray(now, last.dtype), last)
         return found
 
-    def _at_slides(self, rows: StepRows, endings: Sequence[Ending]) -> WindowRanges:
+    def _at_slides(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> WindowRanges:
         heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
-        parts = [(self.after, self.of, self.starts, self.slide)]
+        parts = [(assigned.after, assigned.of, assigned.starts, assigned.slide)]
         for ending in endings:
             k = heads[ending.slots, SLIDE]
             of = ending.slots[k <= limit(self.window, ending.now, self.numbers)]
@@ -154,7 +172,7 @@ class RunningAssigner(WindowAssigner):
             heads[of, SLIDE] = NEVER
         after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = np.ones(len(of), np.bool_)
-        restarted, ends = self._restarted_of(rows, of[len(self.after) :]), slide_grid.ends(self.window, k)
+        restarted, ends = self._restarted_of(rows, assigned, of[len(assigned.after) :]), slide_grid.ends(self.window, k)
         return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, restarted=restarted)
 
     # ---- retention ----

@@ -55,6 +55,14 @@ class StepScope(NamedTuple):
     """None: no slot ends, unless it expires."""
 
 
+@dataclass(slots=True)
+class AssignedRows:
+    """The rows of a step, assigned to elements. Each assigner adds what its `results` need."""
+
+    place: tuple[Any, ...]
+    """Slots and places of the rows, as the loops of the aggregates take them."""
+
+
 class WindowAssigner(ABC):
     """The base of assigners. `name` is that of its arrays in the slot table."""
 
@@ -73,16 +81,15 @@ class WindowAssigner(ABC):
     # ---- implemented by each assigner ----
 
     @abstractmethod
-    def assign(self, rows: StepRows) -> None:
+    def assign(self, rows: StepRows) -> AssignedRows:
         """Assign rows to elements. Raises ValueError, naming the row, for an invalid one."""
 
     @abstractmethod
-    def place(self, rows: StepRows) -> tuple[Any, ...]:
-        """Slots and places of the assigned rows, as the loops of the aggregates take them."""
+    def results(self, rows: StepRows, assigned: Any, endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The results that the rows and the watermark make due, window by window, in order within each slot.
 
-    @abstractmethod
-    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
-        """The results that the rows and the watermark make due, window by window, in order within each slot."""
+        `assigned`: what `assign` has returned for these rows.
+        """
 
     @abstractmethod
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
