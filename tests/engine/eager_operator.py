@@ -27,7 +27,7 @@ class EagerOperator:
         self.query, self.schema, self.mode = query, schema, mode
         self.bound_query = query.bind(schema)
         self.engine = EagerEngine(query.plan(schema), mode, retract)
-        self.arrivals = WatermarkTracker(self.bound_query, mode, time.time)
+        self.watermark_tracker = WatermarkTracker(self.bound_query, mode, time.time)
         self.limits = RowLimits(self.bound_query)
         self.plain = decoded_schema(schema)
         self.output = Output(self.bound_query, mode)
@@ -39,8 +39,8 @@ class EagerOperator:
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.watermark == math.inf and self.bound_query.time is None:
             raise ValueError("finish() has been called")
-        arrived = self.arrivals.classify(batch, self.watermark, self.rows_in)
-        self.arrivals.refuse(arrived, batch)
+        arrived = self.watermark_tracker.classify(batch, self.watermark, self.rows_in)
+        self.watermark_tracker.refuse(arrived, batch)
         self.limits.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
         table = plain_batch(batch, self.plain)

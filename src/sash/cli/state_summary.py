@@ -31,7 +31,7 @@ KINDS = {"b": "buckets of keys", "s": "elements of large keys", "q": "reorder bu
 
 
 @dataclass(frozen=True)
-class StatePages:
+class StoredPages:
     """The pages of one state: a snapshot, a store, or a shard of a Spark stream."""
 
     pages: Mapping[str, bytes]
@@ -59,20 +59,20 @@ def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[s
 
     store = RocksDBStore(place, read_only=True)
     try:
-        state = StatePages(dict(store.scan("")))
+        state = StoredPages(dict(store.scan("")))
     finally:
         store.close()
     return {"kind": "store", **_summary(state.pages), **_largest([state], top, query)}
 
 
-def _of_snapshot(data: bytes) -> StatePages:
+def _of_snapshot(data: bytes) -> StoredPages:
     items = unwrap(data, "operator", "0" * 32, snapshots.NAME)
     if len(items) != 2:
         raise PageError(f"{snapshots.NAME} has {len(items)} parts; expected a schema and pages")
     with decoding(snapshots.NAME):
         schema = pa.ipc.read_schema(pa.py_buffer(items[0]))
     inner = bytes(items[1])
-    return StatePages(snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
+    return StoredPages(snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
 
 
 def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]
     from sash.spark.stream.checkpoint_pages import read_checkpoint
 
     found = read_checkpoint(session(), place)
-    shards = [StatePages(pages) for _, pages in sorted(found.shards.items()) if HEADER in pages]
+    shards = [StoredPages(pages) for _, pages in sorted(found.shards.items()) if HEADER in pages]
     if not shards:
         raise PageError(f"no shard of the checkpoint {str(place)!r} has state yet")
     each = [_summary(shard.pages) for shard in shards]
@@ -99,7 +99,7 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(numbers) else None
 
 
-def _largest(states: Sequence[StatePages], top: int, query: Query | None) -> dict[str, Any]:
+def _largest(states: Sequence[StoredPages], top: int, query: Query | None) -> dict[str, Any]:
     """The keys with the most elements; None if the query that is needed to read them is unknown."""
     if not top:
         return {}
@@ -118,7 +118,7 @@ def _largest(states: Sequence[StatePages], top: int, query: Query | None) -> dic
     return {"largest": [{"key": key, "elements": count} for count, key in found]}
 
 
-def _opened(state: StatePages, query: Query | None) -> Operator | None:
+def _opened(state: StoredPages, query: Query | None) -> Operator | None:
     """An operator on a copy of the pages, in memory; None if its query is unknown."""
     header = state.pages[HEADER]
     fingerprint = fingerprint_of(header, f"page {HEADER!r}")

@@ -98,9 +98,9 @@ class EagerAggregate:
     def _results_array(self, count: int) -> RangeResults:
         """Arrays for answers, valid until the next call; small calls share them."""
         if count > FEW_ANSWERS or not self.kernel.compiled:
-            return RangeResults.room(self.kernel, count)
+            return RangeResults.allocate(self.kernel, count)
         if self._answers is None:
-            self._answers = RangeResults.room(self.kernel, FEW_ANSWERS)
+            self._answers = RangeResults.allocate(self.kernel, FEW_ANSWERS)
         return self._answers
 
     _answers: RangeResults | None = None

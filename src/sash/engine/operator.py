@@ -209,7 +209,7 @@ class Operator(AtomicCalls):
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
         """Continue on another store whose state has this operator's token: nothing is read from it."""
         self.store, self.clock = store, clock
-        self.arrivals.use_clock(clock)
+        self.watermark_tracker.use_clock(clock)
         self.progress = replace(self.progress, {"late_rows": ()})
         self._live.move(store)
 
@@ -291,24 +291,24 @@ class Operator(AtomicCalls):
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: the operator takes no further rows")
         first, stop = now.rows_in, now.rows_in + batch.num_rows
-        arrived = self.arrivals.classify(batch, now.watermark, first)
+        arrived = self.watermark_tracker.classify(batch, now.watermark, first)
         if not arrived.all_taken:
-            self.arrivals.refuse(arrived, batch)
+            self.watermark_tracker.refuse(arrived, batch)
         changes: Changes = {"watermark": arrived.watermark, "rows_in": stop}
         self.limits.require(batch, arrived.time, arrived.taken)
         arrival = np.arange(first, stop)
         table = plain_batch(batch, self.plain)
         if arrived.all_taken:
             return self._taken(TimedRows(table, arrived.time, arrival), now, changes, after), changes
-        taken, put_aside = arrived.taken, ~arrived.taken
-        late = chosen_rows(batch, self.schema, self.plain, put_aside)
+        taken, rejected = arrived.taken, ~arrived.taken
+        late = chosen_rows(batch, self.schema, self.plain, rejected)
         changes["late"], changes["untimed"] = now.late + arrived.late_rows, now.untimed + arrived.untimed_rows
         if self.mode != "sorted":
             changes["late_rows"] = (*now.late_rows, late)
         given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
         found = self._taken(given, now, changes, after)
         if self.output.takes_late:
-            found = self.output.with_late(found, late, arrival[put_aside])
+            found = self.output.with_late(found, late, arrival[rejected])
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:

@@ -54,7 +54,7 @@ class OperatorBase:
         """The ordered categories that all batches must have, by column."""
         require_movable(self.plain)
         self.plan = self._plan(schema)
-        self.arrivals = WatermarkTracker(self.bound_query, self.mode, self.clock)
+        self.watermark_tracker = WatermarkTracker(self.bound_query, self.mode, self.clock)
         self.limits = RowLimits(self.bound_query)
         self.fallible = FallibleExpressions(self.bound_query)
         self.output = self._output(schema)

@@ -101,7 +101,7 @@ class EagerKernel(Columnar):
     def compile_loops(self) -> None:
         self.spec = self.specs[LabelTree]
         heads, rows = np.zeros((0, HEAD), np.int64), (NO_INTS, self.nothing(0), NO_FLAGS)
-        self.turn(EagerTrees(self), heads, rows, TreeWork(), (NO_RANGES, False, False), RangeResults.room(self, 0))
+        self.turn(EagerTrees(self), heads, rows, TreeWork(), (NO_RANGES, False, False), RangeResults.allocate(self, 0))
 
     def no_rows(self) -> LiftedRows:
         """No rows to lift."""
@@ -213,7 +213,7 @@ class RangeResults:
 
     def spread(self, kernel: EagerKernel, places: Ints, count: int) -> RangeResults:
         """Spread these answers to their places among more ranges; the others have no result."""
-        found, some = RangeResults.room(kernel, count), len(places)
+        found, some = RangeResults.allocate(kernel, count), len(places)
         found.valid[:], found.presence[:], found.first[:], found.last[:] = False, 0, 0, 0
         if isinstance(found.out, list):
             for place, value in zip(places.tolist(), self.out, strict=False):
@@ -226,7 +226,7 @@ class RangeResults:
         return found
 
     @staticmethod
-    def room(kernel: EagerKernel, count: int) -> RangeResults:
+    def allocate(kernel: EagerKernel, count: int) -> RangeResults:
         """New arrays for results."""
         out: Any = kernel.layouts.result.allocate(count) if kernel.compiled else [None] * count
         presence, first, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

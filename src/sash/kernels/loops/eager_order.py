@@ -20,9 +20,9 @@ from sash.kernels.loops.eager_windows import (
     FARTHEST,
     FLOOR,
     KIND,
-    LIFE,
     LOWEST,
     OFFSET,
+    RESTART,
     ROWS,
     SIZE,
     START,
@@ -243,12 +243,12 @@ def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w:
     """The first row, from the new ones on, whose Delta value is below the previous row's: both rows; or -1."""
     rids, breaks, delta_ints, delta_floats = rows[1], rows[2], rows[4], rows[5]
     ints = rules[0]
-    life, column = ints[w, LIFE], ints[w, DELTA_COLUMN]
+    restart, column = ints[w, RESTART], ints[w, DELTA_COLUMN]
     for j in range(len(slots)):
         s = slots[j]
         a, count = heads[s, OFFSET] + heads[s, START], heads[s, COUNT]
         for k in range(max(places[j], 1), min(places[j] + 2, count)):
-            is_same = life < 0 or breaks[a + k, life] == breaks[a + k - 1, life]
+            is_same = restart < 0 or breaks[a + k, restart] == breaks[a + k - 1, restart]
             r, before = rids[a + k], rids[a + k - 1]
             if ints[w, DELTA_FLOATS]:
                 falls = delta_floats[r, column] < delta_floats[before, column]
@@ -308,7 +308,7 @@ def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int
 
 
 def begins_at(slots: Any, index: Any, heads: Any, rows: Any, column: int, out: Any) -> None:
-    """The first index of the session, or life, of a row."""
+    """The first index of the session of a row, or since the last restart of its key."""
     breaks = rows[2]
     for i in range(len(slots)):
         a = heads[slots[i], OFFSET] + heads[slots[i], START]

@@ -6,9 +6,9 @@
 
 A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, which index
 all other attributes of a row: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
-up to this one that begin a session, or a life of the key: its rows since `forget` last expired it. So bisection finds
-the start of a session or life. The rule for starts is that of `bound_rules`; every search is a bisection, because rows
-are inserted anywhere.
+up to this one that begin a session, or restart the key after `forget` has expired it. So bisection finds the start of a
+session, or of the rows since the last restart. The rule for starts is that of `bound_rules`; every search is a
+bisection, because rows are inserted anywhere.
 
 `rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the Delta columns, of
 integers and of floats. `rules` are tables with a row for each window: integers, numbers of the type of times, floats.
@@ -29,7 +29,7 @@ HEAD = 5
 TIME, COUNTED, DELTA, SESSION, LIFETIME = range(5)
 """Kinds of windows."""
 
-KIND, PEERS, INCLUSIVE, ROWS, COLUMN, LIFE, ANCHOR, FULL = range(8)
+KIND, PEERS, INCLUSIVE, ROWS, COLUMN, RESTART, ANCHOR, FULL = range(8)
 DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR, CALENDAR = range(8, 13)
 """The integers of a rule. DELTA_SIZE is the size of a Delta window over integers less 1. CALENDAR is the column, among
 the integers of rows, with the start of the row's window if its size is a calendar length; else -1."""
@@ -62,17 +62,17 @@ FARTHEST = 1 << 62
 
 
 def begin_of(breaks: Any, column: int, a: int, position: int) -> int:
-    """The first position of the session or life of a position."""
+    """The first position of a session, or since a restart, that has a position."""
     return first_from(breaks[:, column], a, position, breaks[position, column], True)
 
 
 def end_of(breaks: Any, column: int, position: int, b: int) -> int:
-    """The position after the session or life of a position."""
+    """The position after a session, or before the next restart, that has a position."""
     return first_from(breaks[:, column], position, b, breaks[position, column], False)
 
 
 def is_apart(gap: Any, before: Any, t: Any) -> bool:
-    """Does a row at time t begin a new session or life after one at `before`?"""
+    """Does a row at time t begin a new session, or restart the key, after one at `before`?"""
     least = gap[LEAST]
     if gap[OF_FLOATS]:
         longer = t - before
@@ -125,7 +125,7 @@ def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> t
     ints = rules[0]
     time, breaks = rows[0], rows[2]
     kind = ints[w, KIND]
-    start = a if ints[w, LIFE] < 0 else begin_of(breaks, ints[w, LIFE], a, position)
+    start = a if ints[w, RESTART] < 0 else begin_of(breaks, ints[w, RESTART], a, position)
     if kind == COUNTED:
         return max(position + 1 - ints[w, ROWS], start), position + 1
     if kind == DELTA:
@@ -186,8 +186,8 @@ def slide_ranges(slots: Any, bounds: Any, heads: Any, rows: Any, rules: Any, w: 
             lo = first_from(time, a, hi, starts[i], ints[w, INCLUSIVE] > 0)
         elif ints[w, KIND] == COUNTED:
             lo = max(a, hi - ints[w, ROWS])
-        if ints[w, LIFE] >= 0 and a < hi:
-            lo = max(lo, begin_of(breaks, ints[w, LIFE], a, hi - 1))
+        if ints[w, RESTART] >= 0 and a < hi:
+            lo = max(lo, begin_of(breaks, ints[w, RESTART], a, hi - 1))
         write_range(asked, i, rules, w, (s, a, lo, hi), rows, anchored)
 
 
