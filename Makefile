@@ -40,7 +40,7 @@ test-cluster: venv ## Spark on a cluster on this machine: batches and streams in
 test-versions: venv ## a small test with each version of Spark that is supported, in build/versions: ARGS=4.0 for one
 	@$(PY) -m tools.spark_versions $(ARGS)
 
-# In parts, each with new processes: one that has compiled all combinations takes 10 GB.
+# In parts, each with new processes: one that has compiled its share of a quarter of the combinations has 2.6 GB.
 PARTS := 1/4 2/4 3/4 4/4
 test-all: venv $(if $(filter 1/%,$(PARTS)),lint test-cluster) ## the same, with every compiled combination and more random examples, in four parts: PARTS=2/4 for one
 	@failed=; for part in $(PARTS); do for tests in test-part test-bounds; do \
