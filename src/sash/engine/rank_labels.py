@@ -78,7 +78,8 @@ class RankLabels:
         if fresh:
             self._insert(fresh)
         known = np.array([*map(self._labels.__getitem__, distinct), -1], np.int64)
-        return known[_numbers(encoded.indices, -1)]
+        # not known[…]: NumPy's indexing by 32-bit integers fails with a SystemError, or crashes, if memory runs out
+        return known.take(_numbers(encoded.indices, -1))
 
     def decode(self, codes: Ints, valid: Flags | None = None) -> pa.Array:
         """The values of labels; null for other numbers, and where not valid."""
