@@ -1,6 +1,7 @@
 """Monoids, policies and columns that fail: the row and the key are named."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,34 @@ def test_a_failing_monoid_names_row_and_key(how: str, mode: str) -> None:
     message = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
     with pytest.raises(ValueError, match=message):
         to_the_end(operator, second)
+
+
+GROWING = {
+    "session": sash.Session(5),
+    "lifetime": sash.Lifetime(),
+    "punctuation": sash.Punctuation("p"),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("how", ["frame", "operator"])
+def test_a_result_that_fails_in_a_window_that_grows_names_its_row(name: str, how: str) -> None:
+    """The row whose result fails, not the one after it: the sum of key a is 13 at its second row."""
+    monoid = sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: a + b, lower=unlucky)
+    rows = {"k": [*"abababc"], "t": [1, 1, 2, 2, 3, 3, 4], "x": [6, 1, 7, 1, 1, 1, 1], "p": [False] * 7}
+    query = sash.Query(GROWING[name], by="k", on="t", mine=monoid("x"))
+    run = query.run if how == "frame" else partial(to_the_end, query.operator())
+    with pytest.raises(ValueError, match=r"'mine' failed with ValueError: unlucky; at row \{'k': 'a', 't': 2"):
+        run(pa.RecordBatch.from_pydict(rows))
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_result_that_fails_in_a_lookup_names_the_key(emit: Any) -> None:
+    monoid = sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: a + b, lower=unlucky)
+    operator = sash.Query(sash.Time(4), by="k", on="t", emit=emit, mine=monoid("x")).operator(SCHEMA)
+    operator.process(batch(("a", 1, 1), ("b", 1, 20), ("b", 2, 6), ("b", 4, 7)))
+    with pytest.raises(ValueError, match=r"'mine' failed with ValueError: unlucky; at the lookup of key k='b'"):
+        operator.lookup({"k": ["a", "b", "a"]}, at=5)  # the sum over (1, 5] of key b is 13
 
 
 def test_a_user_exception_is_reported_with_its_name() -> None:

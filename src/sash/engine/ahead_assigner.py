@@ -25,7 +25,7 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import BatchColumns, StepResult, StepRows, WindowRanges, WindowResults
 from sash.engine.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
 from sash.engine.waiting_rows import WaitingRows
-from sash.engine.window_assigner import Ending, StepScope, lower_due
+from sash.engine.window_assigner import StepScope, lower_due
 from sash.kernels.loops.ahead_loops import ask_rows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import call_loop
@@ -62,7 +62,7 @@ class AheadAssigner(RowAssigner):
     """Windows over single rows that end after their row.
 
     In a step, `assign` makes rows elements, `wait` keeps them with their early results, `leave` returns the rows whose
-    windows are complete, and `results` returns these windows.
+    windows are complete, and `ranges` returns these windows.
     """
 
     cursors: ClassVar[int] = 2
@@ -88,8 +88,7 @@ class AheadAssigner(RowAssigner):
 
     def wait(self, rows: StepRows, assigned: RowPositions, early: Sequence[WindowResults]) -> None:
         """Let rows wait; `early`: their results of the windows that do not look ahead."""
-        _, places = assigned.place
-        self.waiting.put(rows, early, places)
+        self.waiting.put(rows, early, assigned.places)
 
     def leave(
         self, rows: StepRows, assigned: RowPositions, scope: StepScope, now: Watermark, by_arrival: bool
@@ -114,9 +113,8 @@ class AheadAssigner(RowAssigner):
         order = None if (key[1:] >= key[:-1]).all() else np.lexsort((placed.pos, key))
         return LeavingRows(placed, restarted, BatchColumns(self.waiting.table(batch)), early, order)
 
-    def results(self, _rows: StepRows, assigned: Any, _endings: Sequence[Ending]) -> list[WindowRanges]:
-        """The windows of the rows that `leave` has returned: these take the place of the assigned rows."""
-        leaving: LeavingRows = assigned
+    def ranges(self, leaving: LeavingRows) -> list[WindowRanges]:
+        """The windows of rows that leave."""
         return [self._ranges(w, leaving.placed, leaving.restarted) for w in range(len(self.windows))]
 
     def _over(self, slots: Ints, now: Watermark, done: Ints | None) -> Flags:

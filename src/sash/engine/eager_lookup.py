@@ -17,12 +17,13 @@ from sash.engine.closed_lookup import closed_as, ends_with_peers, holds_own_time
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
-from sash.engine.key_values import key_column
+from sash.engine.key_values import format_key, key_column
 from sash.engine.lookup import Pairs, open_slide, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.time_numbers import Watermark, is_gap
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges
+from sash.kernels.loops.eager_trees import ASKING
 from sash.kernels.loops.eager_windows import (
     BASE,
     COUNT,
@@ -74,10 +75,11 @@ class EagerLookup:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
             answers = state.update_trees(works, ranges)
         except AggregateRaised as raised:
-            where = "a window that lookup() asked for"
-            raise aggregate_failure(
-                self.engine.bound_query, raised.number, raised.failed, where
-            ) from raised.failed.error
+            failed, where = raised.failed, "the lookup"
+            if failed.phase == ASKING:
+                slot = ranges.table[failed.place : failed.place + 1, SLOT]
+                where += format_key(self.engine.bound_query.by, state.keys.keys(slot))
+            raise aggregate_failure(self.engine.bound_query, raised.number, failed, where) from failed.error
         order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
         found: Pairs = {}
         for w, number in self.engine.bound_query.projection.asked:

@@ -31,10 +31,12 @@ from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.value_encoder import LARGE, ValueEncoder
 from sash.engine.window_assigner import ArenaAssigner, AssignedRows, WindowAssigner
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import (
     NO_COUNTS,
     NONE_WANTED,
     AskedRanges,
+    LiftFailed,
     LiveKernel,
     LoopResults,
     SlotFields,
@@ -48,10 +50,18 @@ SEVERAL = tuple(map(sequential, SEVERAL_SIZES))
 """The structures that answer several sizes at once."""
 
 
-RowsToLift = tuple[Any, Flags, Ints, Any]
-"""Rows that are not lifted yet: inputs, which have a value (empty: all), slots, and places among the elements.
+class RowsToLift(NamedTuple):
+    """Rows that are not lifted yet."""
 
-For windows that only grow, the last are flags: which rows begin a window."""
+    inputs: Any
+    """The columns of the aggregate, as its kernel takes them."""
+    non_null: Flags
+    """Which rows have a value; empty: all."""
+    slots: Ints
+    places: Ints
+    """The places of their elements in the arena; empty for windows that only grow."""
+    fresh: Flags
+    """For windows that only grow: which rows begin a window."""
 
 
 class _LoopArrays(NamedTuple):
@@ -97,13 +107,11 @@ class LiveAggregate:
         """Whether every row so far has had a value: then positions are the counts of values."""
         self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
         inputs, none, slots, places = self.kernel.no_rows
-        self.no_rows: RowsToLift = (inputs, none, slots, NO_FLAGS if assigner.elements == "running" else places)
+        self.no_rows = RowsToLift(inputs, none, slots, places, NO_FLAGS)
         """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
         self.arena: Arena | None = None
-        self.failed_in: WindowRanges | None = None
-        """The window whose results are being computed, for errors."""
         self._arrays: _LoopArrays | None = None
         leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
@@ -156,10 +164,10 @@ class LiveAggregate:
         if self.dense and found is not None:
             self.count_values(rows.slots)
         if self.kernel.elements == "panes":
-            self.kernel.fold(inputs, non_null, assigned.place, self.counts, self.states)
+            place = assigned.slots, assigned.places, assigned.fresh
+            self.kernel.fold(inputs, non_null, place, self.counts, self.states)
             return self.no_rows
-        slots, places = assigned.place
-        return inputs, non_null, slots, places
+        return RowsToLift(inputs, non_null, assigned.slots, assigned.places, assigned.fresh)
 
     def begin_step(self) -> None:
         """Begin a step: clear the mappings of codes of the last one."""
@@ -223,38 +231,38 @@ class LiveAggregate:
     def results(self, found: Sequence[WindowRanges], rows: StepRows, to_lift: RowsToLift) -> list[list[CountedColumn]]:
         """Lift rows, if any are left to lift, and return the results as a column, for each view and each window.
 
-        Raises AggregateError, with a place in `failed_in`; ResultFailed if it is not the owner of the state that fails.
+        Raises LiftFailed for a row, and ResultFailed for a result.
         """
         made: dict[int, list[CountedColumn]] = {}
-        try:
-            if self.kernel.elements == "running":
-                made[0] = self._running(found[0], to_lift)
-            else:
-                for number, members in enumerate(self.groups):
-                    if len(members) > 1:
-                        by_size = self._sizes(number, [found[w] for w in members], rows, to_lift)
-                        made |= zip(members, by_size, strict=True)
-                    else:
-                        made[members[0]] = self._slid(number, found[members[0]], rows, to_lift)
-                    to_lift = self.no_rows  # the first structures have lifted them
-        except ResultFailed as failed:
-            self.failed_in = failed.window
-            raise
+        groups = self.groups or [[0]]
+        for number, members in enumerate(groups):
+            windows = [found[w] for w in members]
+            try:
+                if self.kernel.elements == "running":
+                    columns = [self._running(windows[0], to_lift)]
+                elif len(members) > 1:
+                    columns = self._sizes(number, windows, rows, to_lift)
+                else:
+                    columns = [self._slid(number, windows[0], rows, to_lift)]
+            except (LiftFailed, ResultFailed):
+                raise
+            except AggregateError as failed:  # of the state, which its owner lowers
+                raise ResultFailed(failed.place, failed.error, self.views[0].number, windows[0]) from failed.error
+            made |= zip(members, columns, strict=True)
+            to_lift = self.no_rows  # the first structures have lifted them
         if len(found) == 1:
             return [[one] for one in made[0]]
         return [[made[w][v] if w in made else NOT_ASKED for w in range(len(found))] for v in range(len(self.views))]
 
     def _running(self, found: WindowRanges, to_lift: RowsToLift) -> list[CountedColumn]:
-        self.failed_in = found
         assert found.after is not None
         assert found.his is not None
-        inputs, non_null, slots, fresh = to_lift
+        inputs, non_null, slots, _, fresh = to_lift
         asked = found.after, found.his
         results = self.kernel.run(inputs, non_null, (slots, fresh), self.counts, self.states, asked)
         return self._columns.running(results, found)
 
     def _slid(self, number: int, found: WindowRanges, rows: StepRows, to_lift: RowsToLift) -> list[CountedColumn]:
-        self.failed_in = found
         order = NO_INTS if rows.order is None or found.slots is not rows.slots else rows.order
         assert found.los is not None
         assert found.his is not None
@@ -271,13 +279,14 @@ class LiveAggregate:
             by_window = [window.fields for window in self.windows]
             arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self._counts)
         window, fields = self.windows[number], arrays.fields[number]
-        return self.kernel.slide(window, fields, arrays.states, arrays.counts, to_lift, asked, self._columns.counted)
+        rows = to_lift[:4]
+        return self.kernel.slide(window, fields, arrays.states, arrays.counts, rows, asked, self._columns.counted)
 
     def _sizes(
         self, number: int, windows: list[WindowRanges], rows: StepRows, to_lift: RowsToLift
     ) -> list[list[CountedColumn]]:
         """The results of windows that differ only in size, the longest first, from one structure over it."""
-        longest = self.failed_in = windows[0]
+        longest = windows[0]
         assert longest.his is not None
         alike = all(len(window) == len(longest) for window in windows)
         at_rows = alike and rows.order is not None and all(window.slots is rows.slots for window in windows)

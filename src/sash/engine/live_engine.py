@@ -28,7 +28,7 @@ from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_group import build_groups
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_assigner import RowAssigner
+from sash.engine.row_assigner import RowAssigner, RowPositions
 from sash.engine.row_errors import RowLimits
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
@@ -125,9 +125,11 @@ class LiveEngine:
         if self.ahead is not None:
             group = self.groups[self.assigners.index(self.ahead)]
             assigned, to_lift = group.take(rows)
+            assert isinstance(assigned, RowPositions)
             self.ahead.wait(rows, assigned, found)
             leaving = self.ahead.leave(rows, assigned, scope, now, last_key_open)
-            step = leaving.step_result(rows, group.results(rows, (leaving, to_lift), scope.endings, self.keys))
+            windows = self.ahead.ranges(leaving)
+            step = leaving.step_result(rows, group.computed(windows, rows, to_lift, self.keys, leaving.columns))
         self.settle(scope, now)
         return step
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
@@ -19,9 +19,10 @@ from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import aggregate_failure, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import StepRows, WindowResults
-from sash.engine.window_assigner import Ending, WindowAssigner
+from sash.engine.step_data import BatchColumns, StepRows, WindowRanges, WindowResults
+from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner
 from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.live_kernel import LiftFailed
 from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import FOLD, Choice, Plan, asked_windows
 
@@ -34,8 +35,12 @@ ASSIGNERS: dict[str, Callable[[BoundQuery, Sequence[int], SlotTable, str], Windo
     "running": RunningAssigner,
 }
 
-TakenRows = tuple[Any, list[RowsToLift]]
-"""Rows as the assigner has assigned them, and by aggregate those that are not lifted yet."""
+
+class TakenRows(NamedTuple):
+    """Rows as the assigner has assigned them, and by aggregate those that are not lifted yet."""
+
+    assigned: AssignedRows
+    to_lift: list[RowsToLift]
 
 
 class LiveGroup(NamedTuple):
@@ -60,12 +65,11 @@ class LiveGroup(NamedTuple):
             except AggregateError as failed:
                 where, bound_query = rows.format_row(failed.place), self.assigner.bound_query
                 raise aggregate_failure(bound_query, aggregate.views[0].number, failed, where) from failed.error
-        return assigned, to_lift
+        return TakenRows(assigned, to_lift)
 
     def lifted(self, taken: TakenRows) -> TakenRows:
         """Rows after `results`, which has lifted them: for further results of the same step."""
-        assigned, _ = taken
-        return assigned, [aggregate.no_rows for aggregate in self.aggregates]
+        return TakenRows(taken.assigned, [aggregate.no_rows for aggregate in self.aggregates])
 
     def results(
         self, rows: StepRows, taken: TakenRows, endings: Sequence[Ending], keys: KeyTable
@@ -74,19 +78,32 @@ class LiveGroup(NamedTuple):
 
         `keys`: the key table, to name keys in errors.
         """
-        bound_query, (assigned, to_lift) = self.assigner.bound_query, taken
         try:
-            windows = self.assigner.results(rows, assigned, endings)
+            windows = taken.assigned.results(rows, endings)
         except AggregateError as failed:
             raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
+        return self.computed(windows, rows, taken.to_lift, keys, rows)
+
+    def computed(
+        self,
+        windows: list[WindowRanges],
+        rows: StepRows,
+        to_lift: list[RowsToLift],
+        keys: KeyTable,
+        ending_at: BatchColumns,
+    ) -> list[WindowResults]:
+        """The aggregates over ranges of elements. `ending_at`: the rows at which the windows end, to name them."""
+        bound_query = self.assigner.bound_query
         nothing = [NOT_ASKED] * len(windows)
         made = [nothing] * len(bound_query.aggregates)
         for aggregate, lift in zip(self.aggregates, to_lift, strict=True):
             try:
                 results = aggregate.results(windows, rows, lift)
-            except AggregateError as failed:
-                where = failed_place(bound_query, keys, aggregate, failed, rows, assigned)
-                number = failed.number if isinstance(failed, ResultFailed) else aggregate.views[0].number
+            except ResultFailed as failed:
+                where = failed_place(bound_query, keys, failed, ending_at)
+                raise aggregate_failure(bound_query, failed.number, failed, where) from failed.error
+            except LiftFailed as failed:
+                where, number = rows.format_row(failed.place), aggregate.views[0].number
                 raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):
                 made[view.number] = by_window

@@ -22,12 +22,14 @@ from sash.engine.arrow_arrays import all_true, array, no_rows
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
 from sash.engine.input_checks import GivenKeys, record_batch
 from sash.engine.key_table import KeyTable
-from sash.engine.key_values import decode, decoded_schema, key_column
+from sash.engine.key_values import decode, decoded_schema, format_key, key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.reorder_buffer import TimedRows
+from sash.engine.result_columns import ResultFailed
 from sash.engine.row_assigner import RowAssigner
+from sash.engine.row_errors import aggregate_failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import Watermark, below, moved_bounds, moved_times
@@ -186,7 +188,12 @@ class Lookup:
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
         nothing = StepRows.without_rows(self._nothing(), self.engine.table)
-        found = aggregate.results(windows, nothing, aggregate.no_rows)
+        try:
+            found = aggregate.results(windows, nothing, aggregate.no_rows)
+        except ResultFailed as failed:
+            key = self.engine.keys.keys(failed.window.slots[failed.place : failed.place + 1])
+            where = "the lookup" + format_key(self.bound_query.by, key)
+            raise aggregate_failure(self.bound_query, failed.number, failed, where) from failed.error
         return {
             view.number: [one.column for one in results] for view, results in zip(aggregate.views, found, strict=True)
         }

@@ -40,10 +40,14 @@ Slides = tuple[Ints, Ints, Ints, Ints]
 class PanePositions(AssignedRows):
     """Rows in their panes."""
 
+    assigner: PaneAssigner
     pos: Ints
     """The position of each row's pane in its slot."""
     begin: Ints
     """The position of the first pane since the key last restarted."""
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+        return self.assigner.results(rows, self, endings)
 
 
 class PaneAssigner(ArenaAssigner):
@@ -97,7 +101,7 @@ class PaneAssigner(ArenaAssigner):
         at = self.located(rows.slots, pos)
         new = np.flatnonzero(fresh)
         self.describe(at[new], cuts[new], rows.time[new])
-        return PanePositions((rows.slots, at) if single else (rows.slots, at, fresh), pos, begin)
+        return PanePositions(rows.slots, at, fresh, self, pos, begin)
 
     def describe(self, places: Ints, cuts: Numbers, _times: Numbers) -> None:
         """Write the coordinates of new panes: their edges, and the times of their first rows."""
@@ -108,6 +112,7 @@ class PaneAssigner(ArenaAssigner):
     # ---- results ----
 
     def results(self, rows: StepRows, assigned: PanePositions, endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The results that are due, window by window."""
         found: dict[int, WindowRanges] = {}
         for members in self.of_slide:
             found |= self._slides(members, rows, assigned, endings)

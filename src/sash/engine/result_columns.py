@@ -15,7 +15,7 @@ from sash.engine.arrow_arrays import all_true
 from sash.engine.lowered_results import CountedColumn, ResultView, Values
 from sash.engine.step_data import WindowRanges
 from sash.engine.value_encoder import ValueEncoder
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import LoopResults
 
@@ -44,8 +44,7 @@ class ResultColumns:
     def running(self, results: LoopResults, found: WindowRanges) -> list[CountedColumn]:
         """The results of a running window, for each view."""
         out, valid, low, high = results
-        assert found.after is not None
-        made = self._columns(Values(out, valid, all_true(len(valid)), low, high), found.after - 1, found)
+        made = self._columns(Values(out, valid, all_true(len(valid)), low, high), NO_INTS, found)
         if found.rows is None:
             return [CountedColumn(column, low, high) for column in made]
         places = pa.array(found.rows)
@@ -114,7 +113,7 @@ class ResultColumns:
             try:
                 made.append(view.column(values, self._dictionaries))
             except AggregateError as failed:
-                place = max(int(back[failed.place]), 0) if len(back) else failed.place
+                place = int(back[failed.place]) if len(back) else failed.place
                 raise ResultFailed(place, failed.error, view.number, window) from failed.error
         return made
 

@@ -36,7 +36,7 @@ from sash.engine.window_assigner import (
     time_starts_of,
 )
 from sash.kernels.loops import window_loops
-from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
@@ -51,6 +51,7 @@ WindowEnds = tuple[Ints, Ints, Ints]
 class RowPositions(AssignedRows):
     """Rows that are elements."""
 
+    assigner: RowAssigner
     pos: Ints
     """The position of each row in its slot."""
     stop: Ints
@@ -59,6 +60,9 @@ class RowPositions(AssignedRows):
     """The position of the first row since the key last restarted."""
     delta_values: dict[str, Numbers]
     """The values of the rows by the column of a Delta window."""
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+        return self.assigner.results(rows, self, endings)
 
 
 class RowAssigner(ArenaAssigner):
@@ -114,7 +118,7 @@ class RowAssigner(ArenaAssigner):
         if count:
             arena.reserve(growing[:count])
             call_loop(place_rows, self.kind, (slots, time, arena.heads, arena.columns["time"], pos, at))
-        assigned = RowPositions((slots, at), pos, stop, begin, {})
+        assigned = RowPositions(slots, at, NO_FLAGS, self, pos, stop, begin, {})
         for name, axis in self.deltas.items():
             values, _ = axis.numbers(decode(rows.column(name)))
             assigned.delta_values[name] = np.ascontiguousarray(values)
@@ -135,6 +139,7 @@ class RowAssigner(ArenaAssigner):
     # ---- results ----
 
     def results(self, rows: StepRows, assigned: RowPositions, endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The results that are due, window by window."""
         found = []
         block = np.empty((len(self.windows), len(rows)), np.int64)
         for w, window in enumerate(self.windows):

@@ -23,7 +23,7 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import Watermark, is_gap, later
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
-from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements, call_loop
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
@@ -33,6 +33,7 @@ from sash.plan.bound_query import BoundQuery
 class RunningReads(AssignedRows):
     """Rows of windows that only grow, and the results that are read among them, in order."""
 
+    assigner: RunningAssigner
     ends: Ints | None
     """The rows that have a result; None: all."""
     after: Ints
@@ -47,6 +48,9 @@ class RunningReads(AssignedRows):
     """The number of the window's first row."""
     starts: Numbers
     """The time of the window's first row."""
+
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+        return self.assigner.results(rows, self, endings)
 
 
 class RunningAssigner(WindowAssigner):
@@ -82,7 +86,7 @@ class RunningAssigner(WindowAssigner):
         )
         made = call_loop(run_windows, self.kind, arguments)
         after, of, row, slide, opened = (part[:made] for part in out)
-        return RunningReads((rows.slots, fresh), ends, after, of, row, slide, opened, starts[:made])
+        return RunningReads(rows.slots, NO_INTS, fresh, self, ends, after, of, row, slide, opened, starts[:made])
 
     def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
         """The rows after which results are read, and the rows they belong to (None: all)."""
@@ -102,6 +106,7 @@ class RunningAssigner(WindowAssigner):
         return wanted, ends
 
     def results(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The results that are due, of the only window."""
         if self.window.slide == "close":
             return [self._closed(rows, assigned, endings)]
         if self.window.slide == "time":

@@ -56,11 +56,19 @@ class StepScope(NamedTuple):
 
 
 @dataclass(slots=True)
-class AssignedRows:
-    """The rows of a step, assigned to elements. Each assigner adds what its `results` need."""
+class AssignedRows(ABC):
+    """The rows of a step, assigned to elements. Each assigner adds what its results need."""
 
-    place: tuple[Any, ...]
-    """Slots and places of the rows, as the loops of the aggregates take them."""
+    slots: Ints
+    """By row: its slot."""
+    places: Ints
+    """The place of its element in the arena; empty for windows that only grow."""
+    fresh: Flags
+    """Whether it begins a pane, or a window that only grows; empty where rows are elements."""
+
+    @abstractmethod
+    def results(self, rows: StepRows, endings: Sequence[Ending]) -> list[WindowRanges]:
+        """The results that the rows and the watermark make due, window by window, in order within each slot."""
 
 
 class WindowAssigner(ABC):
@@ -83,13 +91,6 @@ class WindowAssigner(ABC):
     @abstractmethod
     def assign(self, rows: StepRows) -> AssignedRows:
         """Assign rows to elements. Raises ValueError, naming the row, for an invalid one."""
-
-    @abstractmethod
-    def results(self, rows: StepRows, assigned: Any, endings: Sequence[Ending]) -> list[WindowRanges]:
-        """The results that the rows and the watermark make due, window by window, in order within each slot.
-
-        `assigned`: what `assign` has returned for these rows.
-        """
 
     @abstractmethod
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:

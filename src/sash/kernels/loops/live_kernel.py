@@ -32,7 +32,7 @@ NONE_WANTED: Flags = np.zeros((0, 0), np.bool_)
 
 
 class LiftFailed(AggregateError):
-    """A monoid raised an exception on a row, while results were computed."""
+    """A monoid raised an exception on a row, in a loop that also computes results."""
 
 
 class ValueCounts(NamedTuple):
@@ -207,7 +207,10 @@ class LiveKernel(Columnar):
         states: States,
         asked: tuple[Ints, Ints],
     ) -> LoopResults:
-        """Fold rows into one partial for each slot, with results in between. Raises AggregateError."""
+        """Fold rows into one partial for each slot, with results in between.
+
+        Raises LiftFailed for a row, AggregateError for a result.
+        """
         results = self._allocate_results(len(asked[0]), True)
         self._rows(live_loops.fold_running, (inputs, non_null), place, counts, states, (asked, results))
         return results
@@ -229,7 +232,7 @@ class LiveKernel(Columnar):
         try:
             code(*arguments)
         except Exception as error:
-            raise AggregateError(int(progress[0]), error) from error
+            raise (LiftFailed if progress[1] else AggregateError)(int(progress[0]), error) from error
 
     def slide(
         self,

@@ -88,7 +88,10 @@ def fold_panes(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, 
 def fold_running(
     monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
 ) -> None:
-    """Fold each row into its slot's partial; result r is read after `after[r]` rows."""
+    """Fold each row into its slot's partial; result r is read after `after[r]` rows.
+
+    `progress`: the row in work and 1, or the result in work and 0.
+    """
     inputs, state, result = layouts
     slots, fresh, progress = place
     totals, base = counts
@@ -97,8 +100,9 @@ def fold_running(
     x, y, z = column(inputs, rows), column(state, out), column(result, found)
     r = 0
     for i in range(len(slots) + 1):
-        progress[0] = i
+        progress[1] = 0
         while r < len(after) and after[r] == i:
+            progress[0] = r
             s = of[r]
             low[r], high[r] = base[s, 0], totals[s, 0]
             if base[s, 0] < totals[s, 0]:
@@ -107,6 +111,7 @@ def fold_running(
                 valid[r] = False
             r += 1
         if i < len(slots):
+            progress[0], progress[1] = i, 1
             s = slots[i]
             if fresh[i]:
                 base[s, 0] = totals[s, 0]
