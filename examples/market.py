@@ -44,7 +44,7 @@ QUERY = sash.Query(
 
 
 def trades() -> pa.Table:
-    """Trades in the order in which they arrive: most up to 3 seconds late, some a minute, some without a time."""
+    """Trades in order of arrival: most up to 3 seconds out of order, some by a minute, some without a time."""
     chance = np.random.default_rng(2026)
     moments = np.sort(chance.integers(0, 1800 * 1000, TRADES))
     delay = chance.integers(0, 3000, TRADES)

@@ -324,7 +324,7 @@ TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATAL
 
 
 def table() -> str:
-    """The catalogue as a Markdown table, as the README shows it."""
+    """The catalogue as a Markdown table, as docs/structures.md shows it."""
     rows = ["| structure | needs | ⊕ per insert, evict, query | worst case | space | |", "|---|---|---|---|---|---|"]
     for record in CATALOGUE.values():
         needs = ", ".join(record.needs) or "–"

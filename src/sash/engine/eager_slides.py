@@ -85,8 +85,8 @@ class EmittedSlides(NamedTuple):
 class SlideResults:
     """The results of a query with one result for each slide. A slide that becomes empty is emitted without results.
 
-    A retraction may empty a slide. So may a late row, if slides are counted in rows and a window excludes the row it
-    ends at: all slides after the late row then end at other rows.
+    A retraction may empty a slide. So may an out-of-order row, if slides are counted in rows and a window excludes
+    the row it ends at: all slides after it then end at other rows.
     """
 
     def __init__(self, state: EagerState, output: Output) -> None:

@@ -28,7 +28,7 @@ from sash.windows.duration import Duration
 
 _HINT = (
     "a Window takes events in the order of their times. Sort them first, or give them to an operator: "
-    "sash.Query(…, on=…, lateness=…).operator() puts late events in their place"
+    "sash.Query(…, on=…, lateness=…).operator() sorts out-of-order events"
 )
 
 

@@ -249,8 +249,8 @@ def require_compatible(query: Query) -> None:
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of {what}: use emit='final'")
         if query.emit == "eager" and one.slide == "rows" and query.forget is not None:
             raise ValueError(
-                f"emit='eager' does not support {name}, {one!r}, with forget=: a late row may undo the expiry of a "
-                "key, and its slides in rows would change: use emit='final'"
+                f"emit='eager' does not support {name}, {one!r}, with forget=: an out-of-order row may undo the "
+                "expiry of a key, and its slides in rows would change: use emit='final'"
             )
         if query.emit == "eager" and isinstance(one, Count | Time) and one.shift:
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of shift=: use emit='final'")

@@ -206,8 +206,8 @@ def _require_query(query: Query) -> None:
         raise ValueError("a stream needs a time: set its column with on=")
     if query.lateness is None:
         raise ValueError(
-            "a stream needs the allowed lateness, which is how long it waits for late rows: set lateness='10s', or how "
-            "far in time a row may be behind the latest one; lateness=0 if rows come in order"
+            "a stream needs the allowed lateness, which is how long it waits for out-of-order rows: set "
+            "lateness='10s', or how far in time a row may be behind the latest one; lateness=0 if rows come in order"
         )
     if query.options.store is not None:
         raise ValueError("store= of Options is not supported on a stream: its state is in Spark's checkpoint")
