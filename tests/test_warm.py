@@ -63,7 +63,7 @@ def test_every_task_names_an_aggregate_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"), [(["--jobs", "0"], "--jobs must be at least 1"), (["--only", "mode"], "no task contains")]
+    ("arguments", "reason"), [(["--jobs", "0"], "--jobs must be at least 1"), (["--only", "mode"], "no task name")]
 )
 def test_bad_arguments_are_named(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

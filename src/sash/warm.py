@@ -108,13 +108,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m sash.warm", description="Compile the common kernels into the cache.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument("--jobs", type=int, default=cores, help=f"processes that compile at once (here {cores})")
-    parser.add_argument("--only", default="", help='tasks whose name contains this, as "frame", "mean" or "of floats"')
+    parser.add_argument(
+        "--only", default="", help='tasks whose name contains this, such as "frame", "mean" or "of floats"'
+    )
     given = parser.parse_args(arguments)
     if given.jobs < 1:
         parser.error(f"--jobs must be at least 1, not {given.jobs}")
     names = [name for name in tasks() if given.only in name]
     if not names:
-        parser.error(f"no task contains {given.only!r}; there are: {', '.join(tasks())}")
+        parser.error(f"no task name contains {given.only!r}; the tasks are {', '.join(tasks())}")
     total = run(names, given.jobs, sys.stdout.write)
     sys.stdout.write(f"{total} kernels compiled\n")
 

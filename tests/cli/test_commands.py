@@ -73,7 +73,7 @@ def test_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[1][1] >= 1
     done = typed("warm", "--only", "nothing")
     assert (done.code, len(asked)) == (2, 2)
-    assert "no task contains 'nothing'" in done.err
+    assert "no task name contains 'nothing'" in done.err
     assert typed("warm", "--jobs", "0").code == 2
 
 

@@ -203,7 +203,12 @@ def test_a_stream_until_it_is_interrupted() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("[query]", "[querry]", 7, "there is no 'querry' in a job; did you mean 'query'? there are source, query"),
+        (
+            "[query]",
+            "[querry]",
+            7,
+            "there is no 'querry' in a job; did you mean 'query'? Known names are source, query",
+        ),
         ("windows =", "windws =", 8, "[query] has no key 'windws'; did you mean 'windows'?"),
         ('"max(price)"', '"maxx(price)"', 14, "the function maxx() is not supported over windows; did you mean max()?"),
         ('"max(price)"', '"max(prise)"', 14, "prise"),
@@ -223,18 +228,18 @@ def test_a_stream_until_it_is_interrupted() -> None:
         ("lateness = 2", 'where = "price >"', 11, ""),
         ("lateness = 2", 'emit = "sometimes"', 11, "emit="),
         ('path = "rows"', 'path = "nowhere"', 5, "there is no file or directory 'nowhere' to read"),
-        ('path = "rows"', 'path = "rows"\ntopic = "x"', 6, "topic does not go with kind = 'parquet'"),
+        ('path = "rows"', 'path = "rows"\ntopic = "x"', 6, "topic is not a key of kind = 'parquet'"),
         ('path = "rows"', "", 3, "[source] needs path ="),
         ('"parquet"\npath = "rows"', '"parket"\npath = "rows"', 4, "did you mean 'parquet'?"),
         ('path = "results"', 'path = "./rows"', 19, "the sink needs a separate directory"),
         ('path = "results"', 'path = ["results"]', 19, "path must be text; got ['results']"),
         ('path = "results"', 'path = "results', 19, "this is not TOML"),
-        ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; there are local, spark"),
+        ('engine = "local"', 'engine = "flink"', 1, "engine = 'flink' is not known; known names are local, spark"),
         ("[sink]", "[options]\nmemory = 1\n[sink]", 18, "memory needs a [store]"),
         ("[sink]", '[options]\nprefer = "speed"\n[sink]', 18, "prefer= of Options"),
         ("[sink]", '[store]\nkind = "rocks"\n[sink]', 18, "did you mean 'rocksdb'?"),
         ("[sink]", '[source.schema]\nt = "int65"\n[sink]', 18, "'int65' is not a type; did you mean 'int64'?"),
-        ("[query.aggregates]\n", 'sql = "SELECT 1"\n[query.aggregates]\n', 8, "windows does not go with sql"),
+        ("[query.aggregates]\n", 'sql = "SELECT 1"\n[query.aggregates]\n', 8, "windows is not a key of a query in SQL"),
     ],
 )
 def test_mistakes(old: str, new: str, line: int, message: str) -> None:

@@ -59,7 +59,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (text.replace(schema, ""), "job.toml:1: [source.schema] is needed"),
         (text.replace('topic = "a"\n', ""), "job.toml:1: [source] needs topic ="),
         (text.replace('topic = "a"', 'topic = "a"\nformat = "jsn"'), "job.toml:5: format = 'jsn' is not known; did"),
-        (text.replace('topic = "b"', 'path = "b"'), "job.toml:21: path does not go with kind = 'kafka'"),
+        (text.replace('topic = "b"', 'path = "b"'), "job.toml:21: path is not a key of kind = 'kafka'"),
     ]:
         Path("job.toml").write_text(job)
         done = typed("run", "job.toml")

@@ -72,7 +72,7 @@ def test_both_engines_give_the_same(job: str) -> None:
     ("arguments", "message"),
     [
         (["--stream"], "--stream on engine spark needs a directory for state: [spark] checkpoint ="),
-        (["--set", "query.emit=eager"], "--set query.emit: emit does not go with a batch on engine spark"),
+        (["--set", "query.emit=eager"], "--set query.emit: emit is not supported for a batch on engine spark"),
         (["--set", "options.finish=false"], "--set options.finish: a batch ends with its rows"),
     ],
 )

@@ -173,7 +173,7 @@ def test_other_sinks(spark: Any) -> None:
     spark.sql("DROP TABLE highs")
     done = typed("run", "job.toml")
     assert done.code == 2
-    assert "kind = 'table' is not known; there are parquet, csv, kafka, console" in done.err
+    assert "kind = 'table' is not known; known names are parquet, csv, kafka, console" in done.err
 
 
 KAFKA = """\

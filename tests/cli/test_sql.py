@@ -255,7 +255,7 @@ def test_cumulating_windows_grow_by_steps() -> None:
         ("SELECT k FROM events GROUP BY k, window(ts, '1 minute')", "the statement has no aggregate"),
         (
             "SELECT max(x) OVER (ORDER BY t) FROM events GROUP BY k, window(ts, '1 minute')",
-            "OVER and GROUP BY do not go together",
+            "OVER and GROUP BY cannot be combined",
         ),
         (
             "SELECT max(x) OVER w AS a, min(x) OVER w AS a FROM events WINDOW w AS (ORDER BY t)",

@@ -68,7 +68,7 @@ def test_in_a_terminal_and_in_a_pipe() -> None:
 def test_errors_in_a_terminal() -> None:
     done = in_a_terminal("warm", "--only", "nothing like that")
     assert (done.code, done.out.count("\n")) == (2, 1)
-    assert done.out.startswith("sash: --only: no task contains")
+    assert done.out.startswith("sash: --only: no task name contains")
 
 
 def test_completion_of_options_and_its_installation(tmp_path: Path) -> None:

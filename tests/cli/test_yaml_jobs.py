@@ -138,7 +138,7 @@ def test_another_kind_leaves_keys_of_the_first_out() -> None:
     assert (done.code, done.out.count("\n")) == (0, 3), done
     assert not Path("results").exists()
     done = typed("run", "job.yaml", "--set", "sink.kind=console", "--set", "sink.path=other")
-    assert done.err.startswith("sash: --set sink.path: path does not go with kind = 'console'")
+    assert done.err.startswith("sash: --set sink.path: path is not a key of kind = 'console'")
 
 
 def test_new() -> None:
@@ -151,7 +151,7 @@ def test_new() -> None:
     Path("new.yaml").write_text(with_store.replace("#   path: ", "  path: "))
     assert read_job("new.yaml").tables["store"] == {"kind": "rocksdb", "path": "state"}
     for arguments, message in [
-        (["--format", "json"], "--format json is not known; there are toml, yaml"),
+        (["--format", "json"], "--format json is not known; known names are toml, yaml"),
         (["--format", "toml", "--out", "x.yml"], "--out x.yml: by its suffix, `sash run` reads this as YAML, not TOML"),
         (["--format", "yaml", "--out", "x.toml"], "reads this as TOML, not YAML"),
     ]:

@@ -208,18 +208,18 @@ REFUSED = {
     ),
     "by": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"by": ()}), **X), "by= determines the keys"),
     "on": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"on": ("t", "x")}), **X), "on= determines"),
-    "forget": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, forget=9, **X), "forget= has decided which keys"),
+    "forget": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, forget=9, **X), "forget= has determined"),
     "eager": (Query(Time(5), **GIVEN, **X), Query(Time(5), **GIVEN, emit="eager", **X), "state of emit='eager'"),
     "was eager": (Query(Time(5), **GIVEN, emit="eager", **X), Query(Time(4), **GIVEN, **X), "state of emit='eager'"),
     "ahead": (
         Query(Count(3, shift=1), **GIVEN, **X),
         Query(Count(2, shift=1), **GIVEN, **X),
-        "rows wait, for windows with a positive shift=",
+        "rows that wait for windows with a positive shift=",
     ),
     "changes": (
         Query(Time(5), **GIVEN, emit="changes", **X),
         Query(Time(5), **GIVEN, emit="changes", **X, low=sash.min("x")),
-        "with emit='changes' a result leaves if it differs from the last one",
+        "with emit='changes' a result is emitted if it differs from the last one",
     ),
 }
 

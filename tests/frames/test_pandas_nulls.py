@@ -51,7 +51,7 @@ def test_ordered_categories_are_compared_by_their_order() -> None:
     frame = pd.DataFrame({"t": [1, 2, 3], "size": sizes, "x": [1, 3, 2]})
     greatest = sash.rolling(frame, 3, on="t", m=sash.max("size"))["m"]
     assert (greatest.tolist(), greatest.dtype) == (["low", "high", "high"], sizes.dtype)
-    with pytest.raises(TypeError, match="on= compares values, and the column 'size' has ordered categories"):
+    with pytest.raises(TypeError, match="on= would compare the ordered categories of the column 'size' by name"):
         sash.rolling(frame, 3, on=["t", "size"], n=sash.count())
     found = sash.rolling(frame, 3, on="t", best=sash.arg_max("x", "size"), newest=sash.last("size"))
     assert found["best"].tolist() == ["low", "high", "high"]

@@ -29,7 +29,7 @@ TABLE = pa.table({"k": ["a", "b", "a"], "t": [3, 1, 2], "x": [1.0, 2.0, 3.0], "s
         (
             {"emit": "eager", "on": "t", "total": sash.sum("x")},
             ValueError,
-            "emit='eager' .* on a frame all are",
+            "emit='eager' .* on a frame all results are final",
         ),
     ],
 )

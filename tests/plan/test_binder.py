@@ -168,7 +168,10 @@ def test_a_slide_may_reuse_the_name_of_a_column() -> None:
             Query(5, high=sash.max("prise")),
             r"high=max\('prise'\) names the column 'prise', which does not exist: did you mean 'price'\?",
         ),
-        (Query(5, high=sash.max("zzz")), r"the column 'zzz', which does not exist. There are 'symbol', 'ts', 'seq'"),
+        (
+            Query(5, high=sash.max("zzz")),
+            r"the column 'zzz', which does not exist. The columns are 'symbol', 'ts', 'seq'",
+        ),
         (Query(5, by="Symbol", n=sash.count()), r"by= names the column 'Symbol', .*did you mean 'symbol'\?"),
         (Query("1h", on="tz", n=sash.count()), r"on= names the column 'tz', .*did you mean 'ts'\?"),
         (Query("1h", on=["ts", "sec"], n=sash.count()), r"on= names the column 'sec', .*did you mean 'seq'\?"),

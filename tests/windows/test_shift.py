@@ -30,7 +30,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: Count(3, shift=1.5), TypeError, r"shift= of Count must be a whole number of rows, such as -1; got 1\.5"),
     (lambda: Count(3, shift="1h"), TypeError, r"shift= of Count must be a whole number of rows"),
     (lambda: Count(3, shift=True), TypeError, r"shift= of Count must be a whole number of rows"),
-    (lambda: Count(3, every=2, shift=-1), ValueError, r"shift=-1 of Count moves the window of a row, and every=2"),
+    (lambda: Count(3, every=2, shift=-1), ValueError, r"shift=-1 of Count moves the window of a row, but every=2"),
     (lambda: Time("1h", shift="1x"), ValueError, r"shift= of Time has the unit 'x' in '1x'"),
     (lambda: Time("1h", shift=1), TypeError, r"shift=1 of Time and size=1h: give both as durations or both as numbers"),
     (lambda: Time(3, shift="1h"), TypeError, r"shift='1h' of Time and size=3: give both"),
@@ -44,7 +44,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: Time("6h", tz="UTC", shift="2h"), ValueError, r"tz='UTC' of Time has no effect on 6h"),
     (lambda: Time(5, shift="-1mo"), TypeError, r"shift='-1mo' of Time and size=5: give both"),
-    (lambda: Time("1h", every="1m", shift="1m"), ValueError, r"every=1m has one per slide: offset= shifts slides"),
+    (lambda: Time("1h", every="1m", shift="1m"), ValueError, r"every=1m gives one window per slide: use offset="),
     (lambda: Time("1h", every=100, shift="1m"), ValueError, r"shift='1m' of Time moves the window of a row"),
 ]
 

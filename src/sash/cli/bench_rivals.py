@@ -47,7 +47,7 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
     """The query in a form that rivals can compute, or the reason why they cannot."""
     bound = query.bind(schema)
     if len(bound.windows) != 1 or len(query.on) > 1:
-        return "it has several windows, or several columns of order"
+        return "it has several windows, or several order columns"
     (window,) = bound.windows
     plain = window.kind in ("time", "count") and window.slide == "row" and window.closed in ("right", None)
     if not plain or window.full or window.shift or window.calendar_size is not None:

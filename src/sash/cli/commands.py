@@ -113,7 +113,7 @@ def trace(
 @app.command()
 def warm(
     jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes; by default one for each core.")] = None,
-    only: Annotated[str, typer.Option(help='Tasks whose name contains this, as "frame" or "mean".')] = "",
+    only: Annotated[str, typer.Option(help='Tasks whose name contains this, such as "frame" or "mean".')] = "",
     as_json: Json = False,
 ) -> None:
     """Compile the common kernels into the cache, ahead of their first use."""
@@ -122,7 +122,7 @@ def warm(
 
     names = [name for name in kernels.tasks() if only in name]
     if not names:
-        raise WrongUsage(f"--only: no task contains {only!r}; there are {', '.join(kernels.tasks())}")
+        raise WrongUsage(f"--only: no task name contains {only!r}; the tasks are {', '.join(kernels.tasks())}")
     total = kernels.run(names, jobs or cores(), (lambda _text: None) if as_json else sys.stdout.write)
     if as_json:
         write_json({"tasks": names, "compiled": total})

@@ -58,7 +58,7 @@ def run(  # noqa: PLR0913 (options of a command)
     watching = watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
         if on_page and not is_stream(read, stream):
-            raise WrongUsage("--ui shows streams: for a batch on engine spark, Spark has a page of its own")
+            raise WrongUsage("--ui is for streams: for a batch on engine spark, use Spark's own web UI")
         _run_on_spark(read, stream, dry_run, as_json, watching)
         return
     prepared = PreparedJob(read)
@@ -94,7 +94,9 @@ def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:
 def new(
     data: Annotated[str, typer.Argument(help="A file or directory: Parquet, CSV or JSON lines.", show_default=False)],
     out: Annotated[str, typer.Option(help="Write to this file instead of the standard output.")] = "",
-    format_: Annotated[str, typer.Option("--format", help="toml or yaml; by default as --out ends, else toml.")] = "",
+    format_: Annotated[
+        str, typer.Option("--format", help="toml or yaml; by default the suffix of --out, else toml.")
+    ] = "",
 ) -> None:
     """Write a commented job from the columns of a file."""
     from sash.cli.job_file import YAML, nearest

@@ -98,7 +98,7 @@ class Job:
         replaced = (table, "kind") in self.changed
         for key in self.tables.get(table, {}):
             if key not in keys and not (replaced and (table, key) not in self.changed):
-                self.wrong((table, key), f"{key} does not go with {kind}; there are {', '.join(keys)}")
+                self.wrong((table, key), f"{key} is not a key of {kind}; its keys are {', '.join(keys)}")
 
     def wrong(self, place: tuple[str, ...], text: str) -> NoReturn:
         """Raises WrongUsage with the line of a key, or of the table that it is in."""
@@ -124,7 +124,7 @@ def _in_yaml(text: str) -> str:
 def nearest(name: str, known: Collection[str]) -> str:
     """The end of a message: the nearest of the known names, and a list of all."""
     near = difflib.get_close_matches(str(name), list(known), 1)
-    return (f"; did you mean {near[0]!r}?" if near else ";") + f" there are {', '.join(known)}"
+    return (f"; did you mean {near[0]!r}? Known" if near else "; known") + f" names are {', '.join(known)}"
 
 
 def read_job(path: str, changes: Sequence[str] = ()) -> Job:

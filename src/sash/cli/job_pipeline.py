@@ -90,7 +90,7 @@ class PreparedJob:
         with _opened_store(job) as store:
             if memory is not None:
                 if store is None:
-                    job.wrong(("options", "memory"), "memory needs a [store], where the other keys are")
+                    job.wrong(("options", "memory"), "memory needs a [store] for the keys that are evicted from memory")
                 query = query.rewritten(options=replace(query.options, memory=memory, store=store))
             return pipe(self.source, query, sink, store=store, progress=progress, watch=watch, **given)
 

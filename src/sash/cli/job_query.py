@@ -47,7 +47,7 @@ def query_of(job: Job, schema: pa.Schema) -> JobQuery:
     given = {key: job.get("query", key) for key in STREAM if job.get("query", key) is not None}
     given["options"] = _options(job)
     if job.get("query", "sql") is not None:
-        job.only("query", "sql", ("sql", *STREAM))
+        job.only("query", "a query in SQL", ("sql", *STREAM))
         found = _from_sql(job, schema, given)
     else:
         found = _from_keys(job, given)
@@ -72,7 +72,9 @@ def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
     except ValueError as error:
         job.wrong(("query", "sql"), str(error))
     if len(read.partitions) > 1:
-        job.wrong(("query", "sql"), "all windows of a job have one PARTITION BY and ORDER BY: write a job for each")
+        job.wrong(
+            ("query", "sql"), "all windows of a job must have the same PARTITION BY and ORDER BY: write a job for each"
+        )
     (partition,) = read.partitions
     aggregates: dict[str, Any] = dict(partition.aggregates)
     try:

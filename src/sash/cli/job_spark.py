@@ -42,7 +42,7 @@ def require_spark(job: Job, follow: bool) -> None:
         job.wrong(("options", "finish"), "a batch ends with its rows: give [spark] checkpoint =, or leave finish out")
     for key in OF_STREAMS:
         if job.get("query", key) is not None:
-            job.wrong(("query", key), f"{key} does not go with a batch on engine spark: give [spark] checkpoint =")
+            job.wrong(("query", key), f"{key} is not supported for a batch on engine spark: give [spark] checkpoint =")
 
 
 def job_session(job: Job) -> Any:

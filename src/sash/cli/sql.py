@@ -84,7 +84,9 @@ def sql(
     host = _Spark() if package_of(tables[read.table]) == "pyspark" else _Frame()
     data = host.opened(tables[read.table])
     if len(read.partitions) > 1 and getattr(data, "isStreaming", False):
-        raise UnsupportedSQL("on a stream all windows have one PARTITION BY and ORDER BY: start a stream for each")
+        raise UnsupportedSQL(
+            "on a stream all windows must have the same PARTITION BY and ORDER BY: start a stream for each"
+        )
     columns = host.columns(data)
     read = read.with_output_names(columns)
     output = read.output_columns(columns)

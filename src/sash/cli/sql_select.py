@@ -266,7 +266,7 @@ class SlidesReader(SelectReader):
     def leaf(self, e: Any) -> Aggregated:
         """An aggregate, with FILTER or without."""
         if type(e).__name__ == "Window":
-            raise UnsupportedSQL(f"{text_of(e)}: OVER and GROUP BY do not go together: write two statements")
+            raise UnsupportedSQL(f"{text_of(e)}: OVER and GROUP BY cannot be combined: write two statements")
         return aggregate_of(*_unfiltered(e))
 
 

@@ -132,7 +132,7 @@ def table_window(name: str, lengths: list[Any]) -> Any:
     if name == "cumulate" and len(lengths) == 2:
         return _cumulated(*lengths)
     shapes = "TUMBLE(…, size [, offset]), HOP(…, slide, size [, offset]), SESSION(…, gap) and CUMULATE(…, step, size)"
-    raise UnsupportedSQL(f"{name.upper()} takes other arguments: there are {shapes}")
+    raise UnsupportedSQL(f"{name.upper()} takes other arguments; write {shapes}")
 
 
 def _cumulated(step: Any, size: Any) -> dict[str, Time]:

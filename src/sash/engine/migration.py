@@ -102,7 +102,7 @@ def _require_live(old: Operator, query: Query) -> None:
         raise refusal(
             old.bound_query,
             new,
-            ["state of emit='eager' holds results that later rows may revise, and cannot be used by another query"],
+            ["state of emit='eager' contains results that later rows may revise, and cannot be used by another query"],
         )
 
 

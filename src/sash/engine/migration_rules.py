@@ -113,11 +113,11 @@ def _refused_arguments(old: BoundQuery, new: BoundQuery) -> Iterator[str]:
         if before != after:
             yield f"{name}= determines the keys and the order of elements, and cannot change"
     if old.forget != new.forget:
-        yield "forget= has decided which keys are left, and cannot change"
+        yield "forget= has determined which keys still have state, and cannot change"
     if "eager" in (old.query.emit, new.query.emit):
-        yield "state of emit='eager' has the results that later rows revise, and belongs to one query"
+        yield "state of emit='eager' contains results that later rows may revise, and cannot be used by another query"
     if old.looks_ahead or new.looks_ahead:
-        yield "rows wait, for windows with a positive shift=, with results of the query that they came to"
+        yield "rows that wait for windows with a positive shift= already hold results of the old query"
     types = {field.name: field.type for field in old.schema}
     for field in new.schema:
         if field.name not in types:
@@ -227,8 +227,8 @@ def _no_source(spec: AggregateSpec, assigner: WindowAssigner, columns: KeptColum
     name = spec.name.partition(": ")[0]
     if not isinstance(assigner, RowAssigner):
         return (
-            f"aggregate {name} is new, and the state has partial aggregates of many rows each, from which it does not "
-            "follow"
+            f"aggregate {name} is new, and it cannot be computed from the state, which has partial aggregates of many "
+            "rows each"
         )
     lost = ", ".join(repr(column) for column in columns.missing(spec))
     kept = ", ".join(map(repr, columns.names)) or "none"
@@ -257,8 +257,8 @@ def matched_cells(
 
 
 _NOT_COMPARED = (
-    "with emit='changes' a result leaves if it differs from the last one of its key, which is not known of aggregates "
-    "and windows that are new or shorter: migrate to emit='final'"
+    "with emit='changes' a result is emitted if it differs from the last one of its key, which is unknown for new "
+    "aggregates and for new or shorter windows: migrate to emit='final'"
 )
 
 

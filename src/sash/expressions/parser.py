@@ -372,10 +372,10 @@ _FORBIDDEN = {
     "Filter": "{} is an aggregate: use where= of sash's aggregates",
     "Star": "* names no column: name one",
     **dict.fromkeys(("Placeholder", "Parameter", "SessionParameter"), "{} is a parameter: put its value into the text"),
-    "Alias": "{} gives a name: the names of results are the keywords of the query. "
-    "A column's name with spaces is in double quotes",
+    "Alias": "{} is an alias: results are named by the keywords of the query. "
+    "Put a column's name with spaces in double quotes",
     "TryCast": "{}: there is no TRY_CAST, which turns errors into nulls: use CASE and CAST",
-    **dict.fromkeys(("CurrentDate", "CurrentTimestamp", "Rand", "CurrentTime"), "{} is not the same for each call"),
+    **dict.fromkeys(("CurrentDate", "CurrentTimestamp", "Rand", "CurrentTime"), "{} is not deterministic"),
     "Command": "{} is a statement: give an expression",
 }
 """Nodes that are refused, with the reason."""

@@ -47,7 +47,9 @@ def run(query: Query, data: Any) -> Any:
 def require_final(query: Query) -> None:
     """Raises ValueError for a query whose results are not final."""
     if query.emit == "eager":
-        raise ValueError("emit='eager' emits results before they are final, and on a frame all are: use 'final'")
+        raise ValueError(
+            "emit='eager' emits results before they are final, but on a frame all results are final: use 'final'"
+        )
 
 
 def is_lazy(data: Any) -> bool:

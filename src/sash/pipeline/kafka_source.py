@@ -128,7 +128,7 @@ class KafkaSource:
                 has = "there is no such partition" if end is None else f"it ends at offset {end}"
                 raise ValueError(
                     f"{self.topic}[{number}] was read up to offset {offset}, but {has}: the topic was deleted and "
-                    "created again, or the servers are others. Start with a new store"
+                    "created again, or these are other servers. Start with a new store"
                 )
 
     def _decoded(self, messages: list[Message], following: Partitions) -> SourceRows:

@@ -191,7 +191,7 @@ class Pipeline:
             if self.position.finished:
                 raise ValueError(
                     f"the pipeline has finished, but the source {self.source!r} has more rows: all windows are closed. "
-                    "Start with a new store and sink, and use finish=False where more is to come"
+                    "Start with a new store and sink, and use finish=False if more rows will follow"
                 )
             self._step(chunk)
         if finish and not reading.stop.is_set() and not self.position.finished and self.tasks:

@@ -45,7 +45,7 @@ class FilteredSource:
     def _filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name in self.where.tree.columns():
             if name not in batch.schema.names:
-                raise ValueError(f"where: there is no column {name!r}; there are {', '.join(batch.schema.names)}")
+                raise ValueError(f"where: there is no column {name!r}; the columns are {', '.join(batch.schema.names)}")
         return batch.filter(chosen_rows(self.where.tree, batch.column, batch.num_rows, f"where: {self.where!r}"))
 
     def close(self) -> None:

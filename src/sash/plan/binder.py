@@ -102,9 +102,7 @@ def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
         meant = f": did you mean {near[0]!r}?" if near else "."
         if not name.replace(" ", "_").isidentifier():
             meant = f". If it is an expression, write sash.expr({name!r})."
-        raise UnknownColumn(
-            f"{what} names the column {name!r}, which does not exist{meant} There are {_listed(schema)}"
-        )
+        raise UnknownColumn(f"{what} names the column {name!r}, which does not exist{meant} {_listed(schema)}")
     return types.value_type(schema.field(name).type)
 
 
@@ -117,7 +115,9 @@ class UnknownColumn(KeyError, ValueError):
 
 def _listed(schema: pa.Schema) -> str:
     names = [repr(name) for name in schema.names[:12]]
-    return ", ".join(names) + (", …" if len(schema.names) > 12 else "") if names else "no columns"
+    if not names:
+        return "There are no columns"
+    return "The columns are " + ", ".join(names) + (", …" if len(schema.names) > 12 else "")
 
 
 def _require_distinct_names(schema: pa.Schema) -> None:
@@ -131,8 +131,8 @@ def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
     field = schema.field(name)
     if is_ordered(field.type) or categories_of(field) is not None:
         raise TypeError(
-            f"{label} compares values, and the column {name!r} has ordered categories, not in the order of their "
-            "names: give their codes, or cast them to text"
+            f"{label} would compare the ordered categories of the column {name!r} by name, not by their order: give "
+            "their codes, or cast them to text"
         )
 
 

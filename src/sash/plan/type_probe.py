@@ -39,7 +39,7 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
         return common(results, types)
     except TypeError as error:
         raise TypeError(
-            f"{label} gave {results[-1]!r} on sample values, for which there is no one Arrow type ({error}): set it "
+            f"{label} gave {results[-1]!r} on sample values, which have no common Arrow type ({error}): set it "
             "with returns= in sash.monoid(...), or give it a lower= whose result fits in a column"
         ) from error
 

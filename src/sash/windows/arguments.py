@@ -60,7 +60,10 @@ def row_shift(value: Any, every: Any) -> int:
         )
     found = index(value)
     if found and every is not None:
-        raise ValueError(f"shift={value!r} of Count moves the window of a row, and every={every!s} has one per slide")
+        raise ValueError(
+            f"shift={value!r} of Count moves the window of a row, but every={every!s} gives one window per slide: "
+            "leave one of them out"
+        )
     return found
 
 
@@ -76,8 +79,8 @@ def time_shift(value: Any, size: Any, every: Any, zone: str | None) -> Any:
         raise TypeError(f"shift={value!r} of Time and size={size!s}: give both as durations or both as numbers")
     if found and every is not None:
         raise ValueError(
-            f"shift={value!r} of Time moves the window of a row, and every={every!s} has one per slide: offset= shifts "
-            "slides in time"
+            f"shift={value!r} of Time moves the window of a row, but every={every!s} gives one window per slide: use "
+            "offset= to shift slides in time"
         )
     return found
 

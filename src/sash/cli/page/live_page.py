@@ -86,7 +86,7 @@ class LivePage:
 
     def _watching(self) -> QueryBoard:
         if self._own is None:
-            raise TypeError("this page shows the board it was given: watch queries there")
+            raise TypeError("this page shows a given board: call watch() of that board")
         return self._own
 
     def __enter__(self) -> LivePage:

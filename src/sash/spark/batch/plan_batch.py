@@ -74,7 +74,9 @@ def require_order(query: Query) -> None:
             "rows of a Spark DataFrame have no order: set on= to the column, or list of columns, that orders them"
         )
     if query.emit == "eager":
-        raise ValueError("emit='eager' emits results before they are final, and in a batch all are: use 'final'")
+        raise ValueError(
+            "emit='eager' emits results before they are final, but in a batch all results are final: use 'final'"
+        )
 
 
 def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorted") -> StructType:
