@@ -59,7 +59,7 @@ def test_typed_states_show_what_plain_ones_show(name: str) -> None:
         if isinstance(public, OrNone):
             element = (present, element)
         states = [plain.combine(states[0], plain.lifted(row)), public.combine(states[1], element)]
-        a, b = plain.seen(states[0]), public.seen(states[1])
+        a, b = plain.policy_value(states[0]), public.policy_value(states[1])
         assert (a is None) == (b is None)
         assert agree(a, b, 1e-9), (a, b)
 

@@ -183,7 +183,10 @@ class AMTA(BulkEvict):
             self.depth += 1
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Ascend from the front, so that evicting k elements calls the policy O(log k) times, then descend."""
+        """Find the longest prefix that the policy evicts: ascend from the front, then descend.
+
+        Evicting k elements calls the policy O(log k) times.
+        """
         x, level, prefix = self.F, 0, self.identity
         while x < self.E:
             while ((x >> level) + 2) << level > self.E + 1:

@@ -10,7 +10,7 @@
 
 A slide policy is a function `evict(total, prefix)`: true if the window evicts this prefix, its oldest elements. It must
 be monotone: if it is true for a prefix, it is true for every shorter one. Both arguments are aggregates converted by
-`Monoid.seen`: the state of a user-defined aggregate as it is, a sum as a number, a product as a tuple.
+`Monoid.policy_value`: the state of a user-defined aggregate as it is, a sum as a number, a product as a tuple.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class PolicyProbe(Protocol):
 class _FunctionPolicy:
     """A user's function as a `PolicyProbe`."""
 
-    def __init__(self, evict: Policy, seen: Callable[[State], Any]) -> None:
-        self.evict, self.seen = evict, seen
+    def __init__(self, evict: Policy, policy_value: Callable[[State], Any]) -> None:
+        self.evict, self.policy_value = evict, policy_value
 
     def evicts(self, total: State, prefix: State) -> bool:
-        return bool(self.evict(self.seen(total), self.seen(prefix)))
+        return bool(self.evict(self.policy_value(total), self.policy_value(prefix)))
 
 
 class BulkEvict(InOrder):
@@ -163,7 +163,7 @@ class BulkEvict(InOrder):
             raise TypeError(f"enforce(evict) takes a function of (total, prefix); got {evict!r}")
         if not self.size():
             return 0
-        count = self.evicted_count(_FunctionPolicy(evict, self.monoid.seen), self._aggregated())
+        count = self.evicted_count(_FunctionPolicy(evict, self.monoid.policy_value), self._aggregated())
         if count:
             self._step(self.drop, count)
         return count

@@ -115,7 +115,10 @@ class LogMTA(BulkEvict):
             self.levels[level, j] = self.identity
 
     def longest(self, policy: PolicyProbe, total: State) -> int:
-        """Descend from the top: if a block is not evicted, try its left half."""
+        """Find the longest prefix that the policy evicts: descend from the top.
+
+        If a block is not evicted, try its left half.
+        """
         x, prefix = self.F, self.identity
         for level in range(self.top, -1, -1):
             j = x >> level

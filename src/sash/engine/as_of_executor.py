@@ -49,8 +49,8 @@ class AsOfExecutor(StatelessExecutor):
             inputs = Inputs(spec, columns, rows.events, self.threads, rows.spine)
             try:
                 found |= self._windows_of(p, inputs, given)
-            except NeedsOperator as unfit:
-                raise self._error(p, unfit.__cause__) from unfit
+            except NeedsOperator as error:
+                raise self._error(p, error.__cause__) from error
         return projected(self.projector, found)
 
     def _nothing(self, spine: RowOrder, w: int, p: int) -> ResultColumn:

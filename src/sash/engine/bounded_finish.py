@@ -34,7 +34,7 @@ def closes_in_groups(backend: LiveBackend) -> bool:
     durable = backend.durable
     if backend.bound is None or durable is None or backend.engine.ahead is not None:
         return False
-    return len(durable.buckets.absent()) > 0 and not durable.transaction.doubtful
+    return len(durable.buckets.absent()) > 0 and not durable.transaction.uncertain
 
 
 def close_groups(backend: LiveBackend, bound: MemoryBound, settled: TimedRows) -> pa.RecordBatch:

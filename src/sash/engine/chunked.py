@@ -28,13 +28,13 @@ from sash.plan.query import Query
 PIECE = 1 << 16
 """The least number of new rows in a piece."""
 
-REACH = ("time", "count", "delta")
+BOUNDED_LOOKBACK = ("time", "count", "delta")
 """The windows with a bounded lookback; others may hold all rows of a key."""
 
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state?"""
-    return is_stateless(bound_query) and all(window.kind in REACH for window in bound_query.windows)
+    return is_stateless(bound_query) and all(window.kind in BOUNDED_LOOKBACK for window in bound_query.windows)
 
 
 def over_sorted(
@@ -93,8 +93,8 @@ class ChunkedExecutor:
         table = together([self.tail, new.select(self.read)], self.tail.schema)
         try:
             found = self.executor.found(table)
-        except NeedsOperator as unfit:
-            raise self._error_of(table) from unfit
+        except NeedsOperator as error:
+            raise self._error_of(table) from error
         settled = table.num_rows if last else max(found.settled, known)
         columns = [column.arrow().slice(known, settled - known) for column in found.columns]
         results = self._results(new.slice(0, settled - known), columns)

@@ -1,4 +1,4 @@
-"""Count the ⊕ of queries on a sample: combined into one plan, and each alone.
+"""Count the calls of ⊕ of queries on a sample: combined into one plan, and each alone.
 
 The queries are planned first. Then the monoids of the plan are replaced by ones that count, which run interpreted: the
 same structures compute the same ⊕ in the same order.
@@ -69,7 +69,10 @@ class CountingSharedOperator(CountingOperator, SharedOperator):
 
 
 def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
-    """The ⊕ of each group of queries on the first rows of a frame. Raises what `Operator.process` raises."""
+    """Count the calls of ⊕ of each group of queries on the first rows of a frame.
+
+    Raises what `Operator.process` raises.
+    """
     batch = sample if isinstance(sample, pa.RecordBatch) else record_batch(sample, None)
     batch = batch.slice(0, MOST_ROWS)
     found = []

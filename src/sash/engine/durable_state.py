@@ -222,8 +222,8 @@ class DurableState(StoredState):
         if buckets.members is None or self._numbering != engine.numbering:
             buckets.find_members(np.setdiff1d(engine.live, engine.gone), hashes)
             self._numbering = engine.numbering
-        doubtful = buckets.named(self.transaction.doubtful)
-        touched = sorted({*buckets.changed_members(changed, engine.gone, hashes), *doubtful})
+        uncertain = buckets.named(self.transaction.uncertain)
+        touched = sorted({*buckets.changed_members(changed, engine.gone, hashes), *uncertain})
         buckets.used[touched] = self.call
         for stop in range(len(touched), 0, -TOGETHER):  # from the last on: a split renumbers the buckets after it
             self._write_together(touched[max(stop - TOGETHER, 0) : stop])

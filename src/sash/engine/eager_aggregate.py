@@ -136,12 +136,12 @@ class EagerAggregate:
             self._compare_columns(found, ranges, pairs, changed)
             return
         alike = np.empty(len(pairs), np.bool_)
-        doubtful, last = 0, len(found.out) - 1
+        uncertain, last = 0, len(found.out) - 1
         for i, leaf in enumerate(found.out):
             step = FIRST_LEAF * (i == 0) | LAST_LEAF * (i == last) | CARRIES * self.carries
             arguments = (pairs, table, leaf, found.valid, found.presence, step, alike, changed)
-            doubtful = call_loop(eager_changes.compare_values, leaf.dtype.str, arguments)
-        if doubtful:
+            uncertain = call_loop(eager_changes.compare_values, leaf.dtype.str, arguments)
+        if uncertain:
             self._compare_columns(found, ranges, pairs[~alike], changed)
 
     def _counted(self, rows: SlotRows) -> tuple[Ints, Ints, Ints]:

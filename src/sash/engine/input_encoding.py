@@ -80,7 +80,7 @@ def _form(kind: pa.DataType, domain: str, nullable: bool) -> Form | None:
 
 
 def kinds_of(forms: Sequence[Form], types: Sequence[pa.DataType]) -> tuple[Kind, ...]:
-    """The kinds of the numbers that inputs in these forms are; a decimal has two."""
+    """The kinds of numbers that encode inputs in these forms; a decimal is encoded as two."""
     found: list[Kind] = []
     for form, kind in zip(forms, types, strict=False):
         found += ("int", "int") if form == "wide" else (kind_of(form, kind),)

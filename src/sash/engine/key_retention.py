@@ -33,7 +33,7 @@ class KeyRetention:
                 self.row_reach = saturating(size, numbers)
 
     def limit(self, last: Numbers, expiry: Numbers, expires: Flags) -> None:
-        """Adjust the expiry of keys, as the windows need it, to `forget`.
+        """Apply `forget` to the expiry of keys that the windows have determined.
 
         `last`: the times of the keys' last rows.
         """

@@ -50,8 +50,8 @@ class MemoryBound:
 
     def enforce(self) -> None:
         """Evict the least recently used buckets from memory until it is below the limit. Not during a call."""
-        if self.nbytes <= self.limit or self.durable.transaction.doubtful:
-            return  # the store may not have the current version of doubtful pages
+        if self.nbytes <= self.limit or self.durable.transaction.uncertain:
+            return  # the store may not have the current version of uncertain pages
         buffer = self.buffer
         if buffer is not None and 2 * buffer.nbytes > self.limit:
             self.durable.buffered.unload(buffer)

@@ -28,7 +28,8 @@ class OpCounter(Monoid):
         self.calls = 0
         self.identity, self.empty, self.declares_empty = monoid.identity, monoid.empty, monoid.declares_empty
         self.commutative, self.selective, self.exact = monoid.commutative, monoid.selective, monoid.exact
-        self.lift, self.lower, self.same, self.seen = monoid.lift, monoid.lower, monoid.same, monoid.seen  # type: ignore[method-assign]
+        self.lift, self.lower, self.same = monoid.lift, monoid.lower, monoid.same  # type: ignore[method-assign]
+        self.policy_value = monoid.policy_value  # type: ignore[method-assign]
         self.order_statistic, self.most_frequent, self.on_tree = (  # type: ignore[method-assign]
             monoid.order_statistic, monoid.most_frequent, monoid.on_tree,
         )  # fmt: skip

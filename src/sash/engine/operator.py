@@ -291,21 +291,21 @@ class Operator(AtomicCalls):
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: the operator takes no further rows")
         first, stop = now.rows_in, now.rows_in + batch.num_rows
-        arrived = self.watermark_tracker.classify(batch, now.watermark, first)
-        if not arrived.all_taken:
-            self.watermark_tracker.refuse(arrived, batch)
-        changes: Changes = {"watermark": arrived.watermark, "rows_in": stop}
-        self.limits.require(batch, arrived.time, arrived.taken)
+        classified = self.watermark_tracker.classify(batch, now.watermark, first)
+        if not classified.all_taken:
+            self.watermark_tracker.refuse(classified, batch)
+        changes: Changes = {"watermark": classified.watermark, "rows_in": stop}
+        self.limits.require(batch, classified.time, classified.taken)
         arrival = np.arange(first, stop)
         table = plain_batch(batch, self.plain)
-        if arrived.all_taken:
-            return self._taken(TimedRows(table, arrived.time, arrival), now, changes, after), changes
-        taken, rejected = arrived.taken, ~arrived.taken
+        if classified.all_taken:
+            return self._taken(TimedRows(table, classified.time, arrival), now, changes, after), changes
+        taken, rejected = classified.taken, ~classified.taken
         late = chosen_rows(batch, self.schema, self.plain, rejected)
-        changes["late"], changes["untimed"] = now.late + arrived.late_rows, now.untimed + arrived.untimed_rows
+        changes["late"], changes["untimed"] = now.late + classified.late_rows, now.untimed + classified.untimed_rows
         if self.mode != "sorted":
             changes["late_rows"] = (*now.late_rows, late)
-        given = TimedRows(table.filter(array(taken)), arrived.time[taken], arrival[taken])
+        given = TimedRows(table.filter(array(taken)), classified.time[taken], arrival[taken])
         found = self._taken(given, now, changes, after)
         if self.output.takes_late:
             found = self.output.with_late(found, late, arrival[rejected])

@@ -22,7 +22,7 @@ class Pages(StoreOwner):
     """The pages of a store, as one call sees them.
 
     A call reads, and writes or drops; nothing reaches the store before `commit`, and `rollback` forgets it all. If a
-    call fails at `commit` or after it, it is unknown whether the store has its pages: they are doubtful until a later
+    call fails at `commit` or after it, it is unknown whether the store has its pages: they are uncertain until a later
     call has written them again, or deleted those that the state does not need.
 
     A page contains its name and its generation, which identifies the call that wrote it. A page under another name, or
@@ -50,7 +50,7 @@ class Pages(StoreOwner):
         self._changed: dict[str, bytes | None] = {}
         self._sent: dict[str, int | None] = {}
         """Pages that the call has passed to the store, with their sizes before it; None for a new page."""
-        self._doubtful: dict[str, bool] = {}
+        self._uncertain: dict[str, bool] = {}
         """Pages whose version in the store is unknown, and whether the state needs them."""
         self.garbage: list[str] = []
         """Obsolete pages. The header lists them: after a crash, the next operator deletes them."""
@@ -80,9 +80,9 @@ class Pages(StoreOwner):
         return [name for name, size in self._known.items() if size and name not in ("header", "root")]
 
     @property
-    def doubtful(self) -> list[str]:
+    def uncertain(self) -> list[str]:
         """Pages whose version in the store is unknown after a failed write: the next call writes them again."""
-        return [name for name, is_needed in self._doubtful.items() if is_needed]
+        return [name for name, is_needed in self._uncertain.items() if is_needed]
 
     def opened(self, nbytes: int, garbage: list[str]) -> None:
         """Continue the state of a header that was read: `nbytes` of other pages, and obsolete pages."""
@@ -158,7 +158,7 @@ class Pages(StoreOwner):
         """Delete pages with the commit. A page that was never sent to the store is forgotten."""
         for name in names:
             self._count(name, 0)
-            is_new = name in self._written and name not in self._known and name not in self._doubtful
+            is_new = name in self._written and name not in self._known and name not in self._uncertain
             if is_new and self._generations.get(name) is None:
                 del self._changed[name], self._sizes[name]
             else:
@@ -177,7 +177,7 @@ class Pages(StoreOwner):
     def unneeded(self) -> list[str]:
         """The pages that the state does not need once the call has succeeded, and that may be in the store."""
         gone = [name for name, data in self._changed.items() if data is None]
-        gone += [name for name, is_needed in self._doubtful.items() if not is_needed and name not in self._changed]
+        gone += [name for name, is_needed in self._uncertain.items() if not is_needed and name not in self._changed]
         return gone + [name for name in self.garbage if name not in self._changed]
 
     def commit(self) -> None:
@@ -189,10 +189,10 @@ class Pages(StoreOwner):
         sizes.update(dict.fromkeys(gone, 0))
         generations.update(dict.fromkeys(gone))
         before = {name: self._known.get(name, 0) for name in sizes}, {n: self._generations.get(n) for n in generations}
-        changes: dict[str, Any] = {"_before": self._before, "_doubtful": self._doubtful, "garbage": self.garbage}
+        changes: dict[str, Any] = {"_before": self._before, "_uncertain": self._uncertain, "garbage": self.garbage}
         changes |= {"written_count": self.written_count}
         undone = *before, [name for name, size in before[0].items() if not size], changes
-        now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_doubtful": {}, "garbage": gone}
+        now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_uncertain": {}, "garbage": gone}
         now |= {"written_count": self.written_count + len(put), "_undone": undone}
         self._note(sizes, generations, [*gone], now)
         self._clear()
@@ -232,8 +232,8 @@ class Pages(StoreOwner):
             sizes, generations, dropped, values = self._undone
             self._note(sizes, generations, [*dropped], {**values, "_undone": None})
         if self._sent:
-            doubtful = {name: size is not None for name, size in self._sent.items()}
-            all_at_once(attributes(self, _doubtful={**doubtful, **self._doubtful}, _sent={}))
+            uncertain = {name: size is not None for name, size in self._sent.items()}
+            all_at_once(attributes(self, _uncertain={**uncertain, **self._uncertain}, _sent={}))
         self._clear()
 
     def _clear(self) -> None:

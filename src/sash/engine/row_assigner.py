@@ -91,7 +91,7 @@ class RowAssigner(ArenaAssigner):
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
         of_time = all(window.kind == "time" for window in self.windows)
         self.reach = max(window.behind for window in self.windows) if of_time else None
-        """How long a row is needed; None: that is no fixed time."""
+        """How long a row is needed; None if there is no fixed time."""
         end = self.first + len(places) + self.cursors + 2 * slides
         self.shifted = {
             w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)

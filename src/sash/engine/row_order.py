@@ -141,8 +141,8 @@ def times_of(
     """The times, and which rows have one, None if all do; without `on` no window needs a time."""
     if bound_query.time is None:
         return np.zeros(0, np.int64), None
-    arrived = WatermarkTracker(bound_query, "sorted", clock).classify(table, None, 0)
-    return arrived.time, None if arrived.taken.all() else arrived.taken
+    classified = WatermarkTracker(bound_query, "sorted", clock).classify(table, None, 0)
+    return classified.time, None if classified.taken.all() else classified.taken
 
 
 def key_codes(columns: list[pa.Array], rows: int, threads: RowThreads) -> tuple[Places | None, int]:

@@ -123,13 +123,13 @@ class WatermarkTracker:
         units = int(now * 1e9) // axis.unit if axis.timed else now
         return units + self.bound_query.ahead
 
-    def refuse(self, arrived: ClassifiedRows, batch: pa.RecordBatch) -> None:
+    def refuse(self, classified: ClassifiedRows, batch: pa.RecordBatch) -> None:
         """Raises ValueError for late and untimed rows, if they are an error; call it if there are some."""
-        late, query = arrived.late, self.bound_query.query
+        late, query = classified.late, self.bound_query.query
         axis = self.bound_query.time
         if axis is None or self.mode == "sorted":
             return
-        bad = np.flatnonzero(late | (arrived.untimed if query.late == "error" else False))
+        bad = np.flatnonzero(late | (classified.untimed if query.late == "error" else False))
         in_order = self.bound_query.lateness is None
         if in_order and late.any():
             at = int(np.flatnonzero(late)[0])

@@ -154,7 +154,7 @@ class Monoid:
                 return self.identity
         return self.lift(*row)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The value of a state for a policy: the state itself, or its plain value if the state is an encoding."""
         return a
 

@@ -83,7 +83,7 @@ class DecimalSum(OfDecimals, IntegerSum):
     def lower(self, a: Any) -> Any:
         return self.fitting(a, self.scale)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The sum, 0 without values."""
         return _EXACTLY.scaleb(Decimal(a), -self.scale)
 
@@ -111,7 +111,7 @@ class DecimalMean(OfDecimals, IntegerSums):
     def lower(self, a: Any) -> Any:
         return self.fitting(half_up(a[1] * 10**self.more, a[0]), self.scale + self.more)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The mean, None without values."""
         return self.lower(a) if a[0] else None
 

@@ -86,9 +86,9 @@ class DirectProduct(Monoid):
         # `(x, *rest)` would say the same and does not compile
         return (self.first.lower(a[0]),) + self.rest.lower(a[1])  # noqa: RUF005
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The tuple of the parts' values."""
-        return (self.first.seen(a[0]),) + self.rest.seen(a[1])  # noqa: RUF005
+        return (self.first.policy_value(a[0]),) + self.rest.policy_value(a[1])  # noqa: RUF005
 
     @property
     def inverse(self) -> Any:  # type: ignore[override]

@@ -103,7 +103,7 @@ class DurationMean(IntegerSums):
     def lower(self, a: Any) -> Any:
         return half_up(a[1], a[0])
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The mean, None without values."""
         return half_up(a[1], a[0]) if a[0] else None
 
@@ -167,7 +167,7 @@ class WordMean(IntMean):
             found += 1
         return -found if negative else found
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         return self.lower(a) if a[0] else None
 
 

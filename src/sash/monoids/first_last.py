@@ -40,7 +40,7 @@ class _End(Monoid):
     def lower(self, a: Any) -> Any:
         return a[1]
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The value; None without one."""
         return a[1]
 

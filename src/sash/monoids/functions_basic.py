@@ -33,8 +33,8 @@ def count(*row: ColumnLike, where: Condition = None) -> Bound:
 def min(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Minimum: the least value of column `x` in the window, the first of equal ones.
 
-    Nulls are skipped; a window without values gives null. A NaN wins over every number. Result: the type of `x`, which
-    may be anything that can be ordered.
+    Nulls are skipped; a window without values gives null. With a NaN in the window, the result is NaN. Result: the
+    type of `x`, which may be anything that can be ordered.
 
     >>> import sash
     >>> window = sash.Window(2, sash.min("x"))
@@ -48,8 +48,8 @@ def min(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 def max(x: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Maximum: the greatest value of column `x` in the window, the first of equal ones.
 
-    Nulls are skipped; a window without values gives null. A NaN wins over every number. Result: the type of `x`, which
-    may be anything that can be ordered.
+    Nulls are skipped; a window without values gives null. With a NaN in the window, the result is NaN. Result: the
+    type of `x`, which may be anything that can be ordered.
 
     >>> import sash
     >>> window = sash.Window(2, sash.max("x"))
@@ -63,8 +63,8 @@ def max(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 def arg_min(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Argmin (MIN_BY): column `payload` of the row with the least `value`, the first of equal ones.
 
-    Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. The first row
-    whose `value` is NaN wins. Result: the type of `payload`.
+    Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. If a
+    `value` is NaN, the first such row is chosen. Result: the type of `payload`.
 
     >>> import sash
     >>> window = sash.Window(2, sash.arg_min("price", "trader"))
@@ -78,8 +78,8 @@ def arg_min(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = Non
 def arg_max(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = None) -> Bound:
     """Argmax (MAX_BY): column `payload` of the row with the greatest `value`, the first of equal ones.
 
-    Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. The first row
-    whose `value` is NaN wins. Result: the type of `payload`.
+    Rows with a null `value` are skipped, a null `payload` is kept; a window without values gives null. If a
+    `value` is NaN, the first such row is chosen. Result: the type of `payload`.
 
     >>> import sash
     >>> window = sash.Window(2, sash.arg_max("price", "trader"))

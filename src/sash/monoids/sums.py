@@ -80,7 +80,7 @@ class Sum(_Exact):
     def lower(self, a: Any) -> Any:
         return lowered_sum(a, UNIT, "sum")
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The sum, 0 without values; an int of any size."""
         return plain_sum(a, UNIT)
 
@@ -103,7 +103,7 @@ class Mean(_Exact):
     def lower(self, a: Any) -> Any:
         return lowered_mean(a, UNIT)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The mean, None without values."""
         return lowered_mean(a, UNIT)
 
@@ -127,7 +127,7 @@ class SumOfSquares(_Exact):
     def lower(self, a: Any) -> Any:
         return lowered_sum(a, 2 * UNIT, "sum of squares")
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The sum of squares, 0 without values; an int of any size."""
         return plain_sum(a, 2 * UNIT)
 
@@ -160,7 +160,7 @@ class IntSum(Monoid):
             raise OverflowError(_SUM_OVERFLOW)
         return (a[0] << 32) + a[1]
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The sum. Raises OverflowError beyond 64 bits: a compiled policy gets 64-bit integers."""
         return self.lower(a)
 
@@ -208,7 +208,7 @@ class IntMean(Monoid):
     def lower(self, a: Any) -> Any:
         return ratio(of_words(a[1], a[2]), a[0])
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         return ratio(of_words(a[1], a[2]), a[0]) if a[0] else None
 
 
@@ -229,7 +229,7 @@ class FloatSum(Monoid):
     def lower(self, a: Any) -> Any:
         return value(a)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         return value(a)
 
     def same(self, a: Any, b: Any) -> bool:
@@ -264,7 +264,7 @@ class FloatMean(Monoid):
     def lower(self, a: Any) -> Any:
         return ratio((a[1], a[2]), a[0])
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         return ratio((a[1], a[2]), a[0]) if a[0] else None
 
     def same(self, a: Any, b: Any) -> bool:

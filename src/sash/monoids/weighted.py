@@ -52,7 +52,7 @@ class WeightedMean(IntegerSums):
     def lower(self, a: Any) -> Any:
         return weighted_quotient(a[0], a[1])
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         """The mean, None without values."""
         return weighted_quotient(a[0], a[1])
 
@@ -88,7 +88,7 @@ class PairWeightedMean(Monoid):
             return a[0] / a[2]
         return far_quotient(a)
 
-    def seen(self, a: Any) -> Any:
+    def policy_value(self, a: Any) -> Any:
         return self.lower(a)
 
     def same(self, a: Any, b: Any) -> bool:

@@ -45,8 +45,8 @@ def decode_json(records: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordB
         columns = [_column([row.get(field.name) for row in objects[start:stop]], field) for field in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    good, unfit = decode_valid(len(objects), decode)
-    bad += [(places[place], reason) for place, reason in unfit]
+    good, malformed = decode_valid(len(objects), decode)
+    bad += [(places[place], reason) for place, reason in malformed]
     return together(good, schema), sorted(bad)
 
 

@@ -62,7 +62,7 @@ def queries_operator(
 
 
 def count_operations(queries: Queries, sample: Any) -> Any:
-    """The ⊕ of several queries on a sample. Raises ImportError if the engine is not installed."""
+    """Count the calls of ⊕ of several queries on a sample. Raises ImportError if the engine is not installed."""
     return _host("sash.engine.counted_run", "counting").count_operations(queries, sample)
 
 

@@ -33,7 +33,7 @@ _HINT = (
 
 
 class Window:
-    """A window that evicts by itself, one event at a time, on any Python objects.
+    """A sliding window for a Python loop: push events one at a time; old ones are evicted automatically.
 
     window: a number of events, a duration such as "1h", or a window such as `sash.Session("10m")`.
     aggregate, aggregates: one aggregate, or several by name. A monoid such as `sash.monoids.Max()` takes each event as

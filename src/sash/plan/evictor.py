@@ -37,7 +37,7 @@ _MICROSECOND = 1000
 """In nanoseconds, the unit of an EventClock."""
 
 Placed = TypeVar("Placed")
-"""The evictor's data of an accepted event."""
+"""What `place` returns for an accepted event, and `enter` takes."""
 
 
 class Evictor(Generic[Placed]):
@@ -315,8 +315,8 @@ class JointMonoid(Monoid):
     def combine(self, a: Any, b: Any) -> Any:
         return tuple(monoid.combine(x, y) for monoid, x, y in zip(self.monoids, a, b, strict=True))
 
-    def seen(self, a: Any) -> Any:
-        return tuple(monoid.seen(x) for monoid, x in zip(self.monoids, a, strict=True))
+    def policy_value(self, a: Any) -> Any:
+        return tuple(monoid.policy_value(x) for monoid, x in zip(self.monoids, a, strict=True))
 
 
 EVICTORS: dict[type[WindowKind], type[Evictor[Any]]] = {

@@ -136,7 +136,7 @@ def _unit(bound_query: BoundQuery) -> tuple[float, str]:
 
 
 def _costs(group: CombinedQuery, schema: pa.Schema, found: Plan) -> list[str]:
-    """The estimated ⊕ of the queries together and apart."""
+    """The estimated calls of ⊕: of the queries together, and of each alone."""
     together, apart = cost_of(found), OperationCost()
     for query in group.members.values():
         apart += cost_of(plan(query.bind(schema)))

@@ -1,4 +1,4 @@
-"""Estimate the ⊕ of a plan: per row, and per unit of time and key for slides.
+"""Estimate the calls of ⊕ of a plan: per row, and for slides per key and unit of time.
 
 Costs of structures are the averages of the catalogue. A row that is folded into a pane or a running partial costs one
 ⊕; a pane that enters a window costs an insert and an eviction, a slide one query. Where each row is a pane of its own,
@@ -30,7 +30,7 @@ class OperationCost:
 
 
 def cost_of(plan: Plan) -> OperationCost:
-    """The estimated ⊕ of a plan on a stream."""
+    """The estimated calls of ⊕ of a plan on a stream."""
     found = OperationCost()
     for group in plan.groups:
         for owner, *others in plan.states:

@@ -9,7 +9,7 @@ rows         single rows, shared by all windows that end at a row, and by Count 
 time panes   panes between the starts and ends of Time windows that slide in time; one group per `closed`
 row panes    panes between the starts and ends of Count windows that slide in rows; in both kinds each row is a pane of
              its own where a window has an order statistic
-running      one partial a key: Session, Punctuation, Lifetime
+running      one partial per key: Session, Punctuation, Lifetime
 """
 
 from __future__ import annotations

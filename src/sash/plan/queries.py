@@ -1,6 +1,6 @@
 """Queries: several queries over one input, in one pass.
 
-    Queries(fast=…, hourly=…)   ──groups──▶   CombinedQuery, …   ──▶   one state a group, results a query
+    Queries(fast=…, hourly=…)   ──groups──▶   CombinedQuery, …   ──▶   one state per group, results per query
 
 Queries of equal keys, order, lateness, emission and options form a group, and share everything that they can.
 """

@@ -171,7 +171,7 @@ def _policy(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 def _seen(spec: Spec, rows: Sequence[Row]) -> tuple[Any, ...]:
     """The arguments of a policy for some rows: a value for each aggregate of `over`."""
-    return tuple(over.monoid.seen(state(over, rows)) for over in spec.over)
+    return tuple(over.monoid.policy_value(state(over, rows)) for over in spec.over)
 
 
 _PER_ROW: dict[str, Callable[[Spec, Sequence[Row]], Iterator[Sequence[Row]]]] = {
@@ -265,8 +265,8 @@ def _bounds(spec: Spec, rows: Sequence[Row], i: int, window: Sequence[Row]) -> t
 
 
 def _every_time(spec: Spec, rows: Sequence[Row], restart: Number | None) -> Iterator[Slide]:
-    holding = _ends_that_hold if spec.kind == "time" else _end_after
-    for end, begin in sorted({bounds for row in rows for bounds in holding(spec, row.time)}):
+    ends_of = _ends_that_hold if spec.kind == "time" else _end_after
+    for end, begin in sorted({bounds for row in rows for bounds in ends_of(spec, row.time)}):
         if restart is not None and before_end(spec.closed, restart, end):
             continue
         earlier = [r for r in rows if before_end(spec.closed, r.time, end)]

@@ -23,7 +23,7 @@ class BoundAggregate(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Policy(WindowKind):
-    """A window that a function slides: AMTA's user-programmable slide.
+    """A window whose oldest elements a user-defined function evicts: a slide policy, as in the AMTA paper.
 
     evict: a function `evict(total, prefix) -> bool` that decides whether the window evicts a prefix, its oldest
         elements. It gets the states (before `lower`) of the aggregates in `over`, of the whole window and of the

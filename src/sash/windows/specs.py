@@ -36,7 +36,7 @@ from sash.windows.duration import Duration, DurationLike, is_duration
 from sash.windows.window_advice import require_known
 
 Slide = Literal["row", "rows", "time", "close"]
-"""When there is a window: at each row, every k rows, at multiples of a length of time, or at a close."""
+"""How a window slides: at each row, every k rows, at multiples of a length of time, or when it closes."""
 
 Closed = Literal["right", "left", "both", "neither"]
 """Which ends belong to a window."""

@@ -32,7 +32,7 @@ _SECOND = timedelta(seconds=1)
 _FIXED = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})", re.ASCII)
 
 
-class _Change(NamedTuple):
+class _ClockChange(NamedTuple):
     """A change of a clock: the instant and the offsets, in seconds."""
 
     at: int
@@ -107,7 +107,7 @@ class ZoneRules:
     def __init__(self, name: str) -> None:
         self.zone = tzinfo_of("tz=", name)
         self._epoch = datetime(1970, 1, 1, tzinfo=self.zone)
-        self._years: dict[int, list[_Change]] = {}
+        self._years: dict[int, list[_ClockChange]] = {}
         self._range = (1, 0)
         self._changes = _changes([], self._offset(0))
 
@@ -130,7 +130,7 @@ class ZoneRules:
         assert shift is not None
         return shift // _SECOND
 
-    def _of_year(self, year: int) -> list[_Change]:
+    def _of_year(self, year: int) -> list[_ClockChange]:
         if isinstance(self.zone, timezone):
             return []
         if year not in self._years:
@@ -138,12 +138,12 @@ class ZoneRules:
             if periods:
                 later = periods * 146_097 * DAY
                 earlier = self._of_year(year - periods * _PERIOD)
-                self._years[year] = [_Change(at + later, before, after) for at, before, after in earlier]
+                self._years[year] = [_ClockChange(at + later, before, after) for at, before, after in earlier]
             else:
                 self._years[year] = self._read_year(year)
         return self._years[year]
 
-    def _read_year(self, year: int) -> list[_Change]:
+    def _read_year(self, year: int) -> list[_ClockChange]:
         found = []
         begin, end = _new_year(year), _new_year(year + 1)
         known = self._offset(begin)
@@ -155,12 +155,12 @@ class ZoneRules:
                     middle = (low + high) // 2
                     low, high = (middle, high) if self._offset(middle) == known else (low, middle)
                 new = self._offset(high)
-                found.append(_Change(high, known, new))
+                found.append(_ClockChange(high, known, new))
                 known, passed = new, high
         return found
 
 
-def _changes(found: list[_Change], initial: int) -> ClockChanges:
+def _changes(found: list[_ClockChange], initial: int) -> ClockChanges:
     at = np.array([change.at for change in found], np.int64)
     offset = np.array([found[0].before if found else initial, *(change.after for change in found)], np.int64)
     highest = np.maximum.accumulate(at + offset[:-1]) if len(at) else at

@@ -76,7 +76,7 @@ def split_constant(bound: float, size: int) -> float:
 
 @numpy_division
 def high_of(value: float, above: float) -> float:
-    """The high of a value."""
+    """The high part of a value."""
     return (value + above) - above
 
 
@@ -112,7 +112,7 @@ def least(state: Any, rest: float, steps: int) -> float:
 
 @numpy_division
 def split(value: float, above: float, below: float) -> tuple[float, float, float]:
-    """High, middle and rest of a value."""
+    """Split a value into its high, middle and rest parts."""
     high = high_of(value, above)
     left = value - high
     middle = high_of(left, below)

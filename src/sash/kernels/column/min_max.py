@@ -1,6 +1,6 @@
 """Minimum and maximum, and their places, over whole columns.
 
-The first of equal values wins, and NaN wins over every number, as in `sash.monoids.order`.
+The first of equal values is the result, and a NaN takes precedence over every number, as in `sash.monoids.order`.
 
 Cost: 3 comparisons per row, over Count windows (by the block algorithm of van Herk, and Gil and Werman, for image
 filters) and over ranges.
@@ -14,12 +14,12 @@ from sash.kernels.column.per_key import numpy_division, over_keys
 
 
 def greater(a: Any, b: Any) -> Any:
-    """Does b win over a, for the maximum?"""
+    """Does b replace a as the maximum?"""
     return (b > a) | ((b != b) & (a == a))  # without a branch, which random values would mispredict
 
 
 def less(a: Any, b: Any) -> Any:
-    """Does b win over a, for the minimum?"""
+    """Does b replace a as the minimum?"""
     return (b < a) | ((b != b) & (a == a))
 
 

@@ -48,16 +48,16 @@ def counts_needed() -> int:
 def rank_chunk(keys: Any, begin: int, length: int, ranks: Any, order: Any, sorting: Any) -> None:
     """Rank the keys of a chunk: write ranks[row] and order[rank], rows being counted from `begin`.
 
-    `sorting` are the scratch arrays of `sorted_rows`.
+    `sorting` are the scratch arrays of `sorted_keys`.
     """
-    words, mask = sorted_rows(keys, begin, length, sorting)
+    words, mask = sorted_keys(keys, begin, length, sorting)
     for rank in range(length):
         row = words[np.uint64(rank)] & mask
         ranks[row] = rank
         order[np.uint64(rank)] = row
 
 
-def sorted_rows(keys: Any, begin: int, length: int, sorting: Any) -> tuple[Any, Any]:
+def sorted_keys(keys: Any, begin: int, length: int, sorting: Any) -> tuple[Any, Any]:
     """Sort the keys from `begin` on: returns their words in order, and the mask of the row in a word.
 
     Rows are counted from `begin`. `sorting` are scratch arrays: two of as many words as there are rows, and counts.

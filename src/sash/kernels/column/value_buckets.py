@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.order_keys import GREATEST, float_bits
-from sash.kernels.column.rank_compression import sorted_rows
+from sash.kernels.column.rank_compression import sorted_keys
 from sash.kernels.jit.word_operations import float_of
 from sash.monoids.algebra import noinline
 
@@ -143,7 +143,7 @@ def sort_next(chunk: Any, low: int, high: int, to_right: bool) -> None:
         members[i], bucket_keys[i] = row, keys[row]
         is_sorted &= i == 0 or bucket_keys[i - 1] <= bucket_keys[i]
     if not is_sorted:
-        in_order, mask = sorted_rows(bucket_keys, 0, length, sorting)
+        in_order, mask = sorted_keys(bucket_keys, 0, length, sorting)
         for i in range(length):
             order[start + i] = members[in_order[np.uint64(i)] & mask]
     for i in range(start >> 6, starts[bucket + 1] >> 6):

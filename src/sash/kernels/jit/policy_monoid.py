@@ -39,8 +39,8 @@ class OrNone(Monoid):
     def combine(self, a: Any, b: Any) -> Any:
         return (a[0] or b[0], self.monoid.combine(a[1], b[1]))
 
-    def seen(self, a: Any) -> Any:
-        return self.monoid.seen(a[1]) if a[0] else None
+    def policy_value(self, a: Any) -> Any:
+        return self.monoid.policy_value(a[1]) if a[0] else None
 
 
 class Watched(Monoid):
@@ -57,7 +57,7 @@ class Watched(Monoid):
         return self.over.combine(a, b)
 
     def evicts(self, total: Any, prefix: Any) -> bool:
-        return bool(self.evict(self.over.seen(total), self.over.seen(prefix)))
+        return bool(self.evict(self.over.policy_value(total), self.over.policy_value(prefix)))
 
 
 def watched(parts: Sequence[Monoid], evict: Callable[[Any, Any], Any], alone: bool) -> Watched:
@@ -94,7 +94,7 @@ def policy_monoid(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Mono
     if typed is plain:
         return typed
     try:
-        nothing, typed_nothing = plain.seen(plain.identity), typed.seen(typed.identity)
+        nothing, typed_nothing = plain.policy_value(plain.identity), typed.policy_value(typed.identity)
         _require_alike(plain, typed, kinds)
     except NotColumnar:
         raise
@@ -115,7 +115,7 @@ def _require_alike(plain: Monoid, typed: Monoid, kinds: tuple[Kind, ...]) -> Non
         states = [
             monoid.combine(state, monoid.lift(*row)) for monoid, state in zip((plain, typed), states, strict=True)
         ]
-        a, b = plain.seen(states[0]), typed.seen(states[1])
+        a, b = plain.policy_value(states[0]), typed.policy_value(states[1])
         if not agree(a, b, TOLERANCE):
             raise NotColumnar(f"{plain!r} is {a!r} to a policy interpreted and {b!r} compiled")
 

@@ -72,7 +72,10 @@ class PartialFold:
         return self.now
 
     def _encode(self, operator: Operator, number: int) -> pa.RecordBatch:
-        """The partials of a range, one for each window, for the ranges after it. Their pieces sort before all rows."""
+        """The partials of a range, one for each window, for the ranges after it.
+
+        Their piece numbers are below those of all rows, so they are sorted first.
+        """
         found = []
         for window, partials in enumerate(operator.export_partials()):
             assert window < WINDOWS

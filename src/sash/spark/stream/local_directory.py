@@ -153,7 +153,7 @@ class ClaimedFile:
             if not self.pages.is_complete or not _TOKEN.fullmatch(token):
                 self.discard()
                 return
-            self.pages.seal(token)
+            self.pages.write_index(token)
             self.directory.publish(self.name, token)
             self.pages.close()
         except OSError:

@@ -114,7 +114,7 @@ class LocalPages:
         if not self.is_complete:
             other.give_up()
 
-    def seal(self, token: str) -> None:
+    def write_index(self, token: str) -> None:
         """Write the index, with the token that the pages belong to now. Raises OSError."""
         index = _encoded(self.places)
         foot = FOOT.pack(_MAGIC, bytes.fromhex(token), self.end, len(index), crc32(index))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sash.spark.stream.map_state_store import MapStateStore
     from sash.stores import MemoryStore
 
-NAME = "host"
+NAME = "host"  # older than the module: stored state has the page under this name
 FORMAT = 1
 FIELDS = {"format": COUNTER, "hash": COUNTER, "fingerprint": text(), "shards": COUNTER, "timer": optional(integer())}
 

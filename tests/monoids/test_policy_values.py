@@ -1,4 +1,4 @@
-"""What a slide policy sees of a state: values it can use."""
+"""What a slide policy gets of a state: values it can use."""
 
 import math
 from typing import Any
@@ -39,22 +39,22 @@ def state_of(monoid: Any, values: Any) -> Any:
     ],
 )
 def test_plain_values(monoid: Any, values: Any, seen: Any) -> None:
-    found = monoid.seen(state_of(monoid, values))
+    found = monoid.policy_value(state_of(monoid, values))
     assert (found, type(found)) == (seen, type(seen))
 
 
 def test_a_product_shows_a_flat_tuple() -> None:
     product = DirectProduct(Sum(), Last(), Max(), Min())
-    assert product.seen(state_of(product, (2, 5, 3))) == (10, 3, 5, 2)
-    assert product.seen(product.identity) == (0, None, None, None)
+    assert product.policy_value(state_of(product, (2, 5, 3))) == (10, 3, 5, 2)
+    assert product.policy_value(product.identity) == (0, None, None, None)
 
 
 def test_a_state_of_the_users_is_seen_as_it_is() -> None:
     geo = sash.monoid(
         identity=(0, 0.0), lift=lambda x: (1, x), combine=lambda a, b: (a[0] + b[0], a[1] + b[1]), lower=max
     )
-    assert geo.seen((2, 3.0)) == (2, 3.0)
-    assert DirectProduct(geo, Sum()).seen(((2, 3.0), (state_of(Sum(), (4,)), ()))) == ((2, 3.0), 4)
+    assert geo.policy_value((2, 3.0)) == (2, 3.0)
+    assert DirectProduct(geo, Sum()).policy_value(((2, 3.0), (state_of(Sum(), (4,)), ()))) == ((2, 3.0), 4)
 
 
 @pytest.mark.parametrize("monoid", [Sum(), Mean(), SumOfSquares(), First(), Last(), DirectProduct(Sum(), Last())])
@@ -64,14 +64,14 @@ def test_a_state_of_the_users_is_seen_as_it_is() -> None:
 def test_the_form_on_columns_shows_the_same(monoid: Any, kind: Any, values: Any) -> None:
     typed = monoid.typed(kind)
     for n in range(1, len(values) + 1):
-        assert typed.seen(state_of(typed, values[:n])) == monoid.seen(state_of(monoid, values[:n]))
+        assert typed.policy_value(state_of(typed, values[:n])) == monoid.policy_value(state_of(monoid, values[:n]))
 
 
 @pytest.mark.parametrize("kind", ["int", "float"])
 def test_the_mean_of_nothing_on_columns(kind: Any) -> None:
     typed = Mean().typed(kind)
-    assert typed.seen(typed.identity) is None
+    assert typed.policy_value(typed.identity) is None
 
 
 def test_counting_changes_nothing_of_it() -> None:
-    assert OpCounter(Sum()).seen(state_of(Sum(), (1, 2))) == 3
+    assert OpCounter(Sum()).policy_value(state_of(Sum(), (1, 2))) == 3
