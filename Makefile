@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses=auto --dist=loadscope --no-loadscope-re
 # What runs compiled code with every index checked.
 KERNEL_TESTS := tests/kernels tests/engine tests/frames tests/conformance
 
-# Without bytecode each of the many processes of the tests would compile every module anew: 0.5 s of CPU each.
+# Without bytecode each of the many processes of the tests would compile every module again: 0.5 s of CPU each.
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV
 
 # $(call check,what,command): a title above the output, and what failed as the last line.

@@ -30,7 +30,7 @@ from sash.cli.job_query import query_of
 
 LANGUAGES = ("sql", "toml")
 
-EXPLANATIONS = {"sql": "SQL cannot say this", "toml": "a job cannot say this"}
+EXPLANATIONS = {"sql": "Not possible in SQL", "toml": "nor in a job"}
 """The line that explains why a recipe has no block of a language."""
 
 IMPORTED = "my_aggregates"
