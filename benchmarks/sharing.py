@@ -96,8 +96,8 @@ def main(quick: bool) -> str:
             "## Two windows on one stream",
             (
                 f"Cycles a round for a window of {window:,} elements and a smaller one of the latest times, where half "
-                "of the events are late by up to half of the smaller window: a range query of one tree, compared with "
-                "two trees. Sum of ints, against the length of the smaller window."
+                "of the events are out of order by up to half of the smaller window: one tree's range query, compared "
+                "with two trees. Sum of ints, against the length of the smaller window."
             ),
             page.table(["", *(f"{small:,}" for small in smalls)], rows),
         ]
