@@ -1,4 +1,4 @@
-"""State outlives its operator, and a call that fails leaves no trace."""
+"""State survives its operator, and a call that fails changes nothing."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from tests.engine.test_pages import SCHEMA, rows
 
 
 def script() -> Iterator[tuple[str, Any]]:
-    """Calls of an operator with late rows, ties, a large key, silent ones and the watermark moved by hand."""
+    """Calls of an operator with late rows, ties, a large key, silent ones and calls of `advance`."""
     generator = np.random.default_rng(5)
     for start in range(0, 12_000, 3000):
         keys = np.where(generator.random(3000) < 0.7, 0, generator.integers(1, 50, 3000))

@@ -1,4 +1,4 @@
-"""The logs of buckets: a call writes what is new, segments die with their windows, and a call that fails undoes all."""
+"""Bucket logs: a call writes only new elements, obsolete segments are deleted, a failed call is undone."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_segments_die_with_their_windows() -> None:
 
 
 def test_a_key_without_rows_does_not_keep_the_log() -> None:
-    """Its elements stay for ever, in the oldest segment: the log is written anew when most of it is dead."""
+    """A key without new rows keeps the oldest segment alive: the log is rewritten when most of it is dead."""
     store = SizingStore()
     op = query(sash.Count(20)).operator(store=store)
     play(op, 10, 60)

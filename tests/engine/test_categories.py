@@ -1,4 +1,4 @@
-"""Ordered categories and dictionaries: compared by their order or by value, and back as what they were."""
+"""Ordered categories and dictionaries: compared by order or by value, and returned with the same type."""
 
 import random
 from typing import Any

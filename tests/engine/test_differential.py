@@ -1,4 +1,4 @@
-"""The duel itself: it passes an engine that is right, and catches each way of being wrong."""
+"""Tests of the differential test: a correct engine passes, and each kind of wrong engine fails."""
 
 import copy
 from typing import Any

@@ -96,7 +96,7 @@ class Harness:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.operator = Operator(query, SCHEMA, store=store)
-        self.truth = Reference(query, SCHEMA)
+        self.reference = Reference(query, SCHEMA)
         self.by = ["k"] if query.bind(SCHEMA).per_row or "" in query.windows else ["k", "window"]
         self.failed = 0
 
@@ -114,13 +114,13 @@ class Harness:
         except error:
             self.failed += 1
             if self.progress() != progress:
-                getattr(self.truth, call)(*given)  # it has come when the call had succeeded
+                getattr(self.reference, call)(*given)  # it has come when the call had succeeded
                 return
             assert self.snapshot() == before
             if again:
                 self.plain(call, argument)
             return
-        self.compare(found, getattr(self.truth, call)(*given))
+        self.compare(found, getattr(self.reference, call)(*given))
 
     def progress(self) -> Any:
         return self.operator.metrics.rows_in, self.operator.watermark
@@ -128,7 +128,7 @@ class Harness:
     def plain(self, call: str, argument: Any = None) -> None:
         """A call that succeeds."""
         given = () if argument is None else (argument,)
-        self.compare(getattr(self.operator, call)(*given), getattr(self.truth, call)(*given))
+        self.compare(getattr(self.operator, call)(*given), getattr(self.reference, call)(*given))
 
     def compare(self, found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
         eager = self.query.emit == "eager"
@@ -195,7 +195,7 @@ def test_an_interrupt_anywhere_changes_nothing(name: str, stored: bool) -> None:
 
 @pytest.mark.parametrize("name", ["rows", "slides"])
 def test_an_interrupted_lookup_changes_nothing(name: str) -> None:
-    """An operator that was opened anew reads what it is asked for, and the rows that wait: all of them or none."""
+    """An operator that was opened again reads the keys of a lookup and the rows that wait: all of them or none."""
     rng, store = random.Random(name), MemoryStore()
     harness, failed = Harness(query_of(name), store), 0
     with small_pages(2):

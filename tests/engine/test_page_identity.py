@@ -1,4 +1,4 @@
-"""Pages in the wrong place, of the wrong time, or written in part: refused, never read as if nothing had happened."""
+"""Pages under another name, from another call, or partially written are refused."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_write_that_reached_the_store_in_part_is_found_out(name: str) -> None:
-    """A process that dies in the middle of it leaves the state of before, that of after, or one that is refused."""
+    """A process that dies during a write leaves the previous state, the new one, or one that is refused."""
 
     class Torn(MemoryStore):
         left: int | None = None

@@ -51,9 +51,9 @@ def test_snapshots_stores_and_readers_go_on(emit: Any) -> None:
     first, second = ROWS.slice(0, 4), ROWS.slice(4)
     straight = one.operator(ROWS.schema)
     expected = [straight.process(first), straight.process(second), straight.finish()]
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     for mine, call in zip(
-        expected, [lambda: truth.process(first), lambda: truth.process(second), truth.finish], strict=True
+        expected, [lambda: reference.process(first), lambda: reference.process(second), reference.finish], strict=True
     ):
         assert_same(mine, call(), by=["k"])
     broken = one.operator(ROWS.schema)
@@ -122,9 +122,9 @@ def test_slides_have_nulls_for_results_of_other_windows() -> None:
         )
     )  # fmt: skip
     operator = one.operator(ROWS.schema)
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     got = pa.Table.from_batches([operator.process(ROWS), operator.finish()])
-    assert_same(got, pa.Table.from_batches([truth.process(ROWS), truth.finish()]), by=["k", "window"])
+    assert_same(got, pa.Table.from_batches([reference.process(ROWS), reference.finish()]), by=["k", "window"])
     for row in got.to_pylist():
         assert (row["n"] is None) == (row["window"] == "Time(8, every=4)")
         assert row["n"] is None or row["r"] is None
@@ -156,10 +156,10 @@ def test_a_policy_takes_expressions_and_conditions() -> None:
         lambda total, prefix: bool(total - prefix > 3), over=sash.sum(sash.expr("q + 0"), where="q < 9")
     )
     one = Query(policy, by="k", on="t", lateness=0, n=sash.count(), m=sash.max("q").over(Count(2)))
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     operator = one.operator(ROWS.schema)
-    assert_same(operator.process(ROWS), truth.process(ROWS), by=["k"])
-    assert_same(operator.finish(), truth.finish(), by=["k"])
+    assert_same(operator.process(ROWS), reference.process(ROWS), by=["k"])
+    assert_same(operator.finish(), reference.finish(), by=["k"])
 
 
 def test_only_the_pairs_asked_for_cost() -> None:

@@ -44,7 +44,7 @@ def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> No
                 engine = queries.operator(mode=mode, store=store) if engine.offset else engine
             continue
         try:
-            right = {name: run_step(truth, step) for name, truth in truths.items()}
+            right = {name: run_step(reference, step) for name, reference in truths.items()}
         except ValueError:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
                 run_step(engine, step)
@@ -52,11 +52,11 @@ def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> No
         found = run_step(engine, step, offset=1)
         late = engine.late_rows()
         assert list(found) == list(truths)
-        for name, truth in truths.items():
+        for name, reference in truths.items():
             assert found[name].schema == right[name].schema
             got[name].append(found[name])
             expected[name].append(right[name])
-            assert_same(late[name], truth.late_rows(), ordered=False)
+            assert_same(late[name], reference.late_rows(), ordered=False)
     for name in truths:
         compare(shared.of(name), got[name], expected[name])
 

@@ -1,7 +1,7 @@
-"""The differential test on a store with pages so small that every key is large, reopened at every call.
+"""The differential test on a store with very small pages, so that every key is large, reopened at every call.
 
-pages as they are     8 KiB of elements make segments   the random streams of `test_truth.py` never do
-pages as here         2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
+normal pages     8 KiB of elements make segments   random streams of `test_differential_queries.py` have none
+pages here       2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
 """
 
 from collections import Counter

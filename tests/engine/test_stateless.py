@@ -14,7 +14,7 @@ from sash.kernels.column import column_kernels
 from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import parted
+from tests.engine.differential import split_side_output
 from tests.interpreted import interpret_columns
 from tests.shared.queries import loose
 from tests.shared.streams import Case, cases, sorted_by_key
@@ -37,10 +37,10 @@ def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def judged(case: Case, got: pa.RecordBatch, batch: pa.RecordBatch) -> None:
     """Compare with the reference, which takes rows in order."""
-    truth = Reference(case.query, case.schema, mode="sorted")
-    expected = [truth.process(sorted_by_key(batch, case.query)), truth.finish()]
-    mine, my_side_output = parted(case, as_rows([got]))
-    theirs, their_side_output = parted(case, as_rows(expected))
+    reference = Reference(case.query, case.schema, mode="sorted")
+    expected = [reference.process(sorted_by_key(batch, case.query)), reference.finish()]
+    mine, my_side_output = split_side_output(case, as_rows([got]))
+    theirs, their_side_output = split_side_output(case, as_rows(expected))
     assert_same(mine, theirs, by=case.query.by, loose=loose(case.query))
     assert_same(my_side_output, their_side_output, ordered=False)
 

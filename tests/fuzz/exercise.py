@@ -13,7 +13,7 @@ import sash
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.corpus import Subject, small_pages
-from tests.fuzz.frames import State
+from tests.fuzz.envelopes import State
 from tests.shared.streams import StreamStep
 
 REFUSED, RAN = "refused", "ran"

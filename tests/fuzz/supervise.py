@@ -19,8 +19,8 @@ from time import monotonic
 
 from sash.stores import codec
 from tests.fuzz.corpus import Subject, states, subject
+from tests.fuzz.envelopes import State
 from tests.fuzz.exercise import REFUSED, Failure, exercise
-from tests.fuzz.frames import State
 from tests.fuzz.mutate import mutated
 
 MEMORY = 6 << 30

@@ -1,4 +1,4 @@
-"""The on-disk cache: found again by the next process, never stale, never another's, and never in the way."""
+"""The on-disk cache: the next process loads it, it is never stale or another user's, and a broken one is no error."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Entries of the cache: found again, and never in the way if they are damaged or cannot be written."""
+"""Entries of the cache are loaded again; one that is damaged or cannot be written causes no error."""
 
 import errno
 import os

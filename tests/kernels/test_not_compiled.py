@@ -126,7 +126,7 @@ def test_what_does_not_compile_runs_interpreted(monoid: Monoid, why: str) -> Non
 
 
 def test_a_refusal_is_reported_once_and_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monoid = of(formats, name="told once")
+    monoid = of(formats, name="warned once")
     refused(monoid, "mod")
 
     def never(*_arguments: Any) -> Any:
@@ -135,7 +135,7 @@ def test_a_refusal_is_reported_once_and_not_retried(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sash.kernels.jit.compile._compile", never)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = slide(Recalc, of(formats, name="told once"), (FLOATS,), 2)
+        again = slide(Recalc, of(formats, name="warned once"), (FLOATS,), 2)
     assert "mod" in again.why_interpreted
 
 

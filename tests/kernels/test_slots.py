@@ -204,7 +204,7 @@ def test_every_structure_lives_in_slots(name: str, given: Monoid, compiled: bool
         slots = Slots(in_order(name), given, compiled)
         play(slots, random.Random(seed), 120 if compiled else 60)
         assert slots.window.rebuilt, "rings have moved"
-        if seed == 0:  # the queues follow an arena that is packed, and blocks are laid anew
+        if seed == 0:  # the queues follow an arena that is packed, and blocks are laid out again
             slots.arena.pack(np.arange(SLOTS))
             play(slots, random.Random(100), 30)
 

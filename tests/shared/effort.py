@@ -26,7 +26,7 @@ def seldom(*values: Any, unless: bool = False, id: str | None = None) -> Any:  #
 def in_turn(first: Any, second: Any) -> list[Any]:
     """All pairs of two lists of names, for `parametrize`: under `make test` each name of `first` with one of `second`.
 
-    Those of `second` take turns, so that each of them is met if `first` is not the shorter one.
+    Those of `second` take turns, so that each of them occurs if `first` is not the shorter one.
     """
     second = list(second)
     return [

@@ -164,8 +164,8 @@ def in_one_order(table: pa.Table, query: Query) -> pa.Table:
 
 def check(frame: Any, table: pa.Table, query: Query) -> None:
     """Raises AssertionError if Spark gives other rows than the local host."""
-    truth = query.run(table)  # first: it compiles once what each of Spark's workers would compile for itself
+    expected = query.run(table)  # first: it compiles once what each of Spark's workers would compile for itself
     got = query.run(frame)
-    assert got.schema.names == truth.schema.names
+    assert got.schema.names == expected.schema.names
     mine = got.toArrow()
-    assert_same(in_one_order(mine, query), in_one_order(truth, query), loose=loose(query))
+    assert_same(in_one_order(mine, query), in_one_order(expected, query), loose=loose(query))

@@ -141,7 +141,7 @@ def test_no_home_where_other_users_can_write(monkeypatch: pytest.MonkeyPatch, tm
     (tmp_path / "open").chmod(0o700)
     home.chmod(0o777)
     assert java.bundled(Path("/usr/bin/true")) == home
-    assert home.stat().st_mode & 0o777 == 0o700, "made anew"
+    assert home.stat().st_mode & 0o777 == 0o700, "made again"
 
 
 def test_two_processes_make_one_home(tmp_path: Path) -> None:

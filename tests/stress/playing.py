@@ -1,12 +1,12 @@
-"""How a case is played on an operator with a store that may fail, and what must hold afterwards.
+"""Run a case on an operator with a store that may fail, and check what must hold afterwards.
 
     calls      0         1         2         3
     store      ▢         ▢         ✗         ▢         ▢        the call raises, and has changed nothing
     operator   ●─────────●─────────●─────────●─────────●        the same call again, and the rest
-    another              └ opened from what the store has ─●    goes on from the call that it finds, or is refused
+    another              └ opened from what the store has ─●    continues at the call that it finds, or is refused
 
 The reference says what each call gives (`tests/engine/differential.py` compares). The number of a call is its
-`offset=`, so that an operator which is opened again knows where to go on.
+`offset=`, so that an operator which is opened again knows where to continue.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Play:
 
     @cached_property
     def _reference_run(self) -> tuple[list[pa.RecordBatch], bool, tuple[int, int]]:
-        truth, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
+        reference, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
         for step in self.case.steps:
             if step.call == "snapshot":
                 continue
             try:
-                found.append(run_step(truth, step))
+                found.append(run_step(reference, step))
             except ValueError:
-                return found, True, (truth.late, truth.untimed)
-        return found, False, (truth.late, truth.untimed)
+                return found, True, (reference.late, reference.untimed)
+        return found, False, (reference.late, reference.untimed)
 
     @property
     def expected(self) -> list[pa.RecordBatch]:
@@ -92,7 +92,7 @@ class Play:
         return found
 
     def opened(self, store: Store) -> Operator:
-        """An operator that goes on from what a store has."""
+        """An operator that continues from the state of a store."""
         return Operator(self.case.query, self.case.schema, mode=self.case.mode, store=store)
 
     def call(self, operator: Operator, number: int) -> pa.RecordBatch:

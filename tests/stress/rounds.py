@@ -1,6 +1,6 @@
-"""A round of the stress test: one random query, played by processes that are killed and go on from files.
+"""A round of the stress test: one random query, run by processes that are killed and continue from files.
 
-    parent     the reference says what each call gives; an operator that nothing happens to gives the same
+    parent     the reference computes the results of each call; those of an operator without faults are equal
     child 1    ●──●──●──✗           killed, interrupted, with a store and user's functions that fail
     child 2          ●──●──✗        opened from the files of the store, at the call that it finds there
     child 3             ●──●──●     the last one lives
@@ -187,7 +187,7 @@ class TroubledPlay:
         return found
 
     def _tried(self, troubles: Troubles, what: str, work: Callable[[], Any]) -> Any:
-        """Do what may fail, again and again until it succeeds."""
+        """Repeat a call that may fail until it succeeds."""
         for attempt in range(TRIES):
             try:
                 with troubles.around(random.Random(f"{self.seed} {what} {attempt}")):

@@ -1,7 +1,7 @@
-"""Trouble for a process at work: a kill, an interrupt, an error of the store, or of a user's function.
+"""Inject faults into a running process: a kill, an interrupt, an error of the store or of a user function.
 
-Most of it comes at a moment that the seed decides: the n-th operation of the store, the n-th call of a function. Some
-comes at a moment in time, which is another one in each run.
+Most faults come at a step that the seed decides: the n-th operation of the store, the n-th call of a function. Some
+come at a moment in time, which differs between runs.
 """
 
 from __future__ import annotations
