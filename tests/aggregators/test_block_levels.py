@@ -1,4 +1,4 @@
-"""The levels: blocks by level and number, given up a few chunks a call, and all of them in the end."""
+"""BlockLevels: blocks by level and number, released a few chunks per call, and all of them in the end."""
 
 import pickle
 import weakref

@@ -1,4 +1,4 @@
-"""FlatFAT: elements that leave from anywhere, capacity that follows the window, and what is released."""
+"""FlatFAT: elements removed at any position, capacity that follows the window, and released memory."""
 
 import copy
 import pickle

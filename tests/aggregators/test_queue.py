@@ -132,7 +132,7 @@ def test_an_emptied_window_keeps_one_chunk_at_most(record: Record, size: int) ->
 
 @records
 def test_space_is_what_the_catalogue_says(record: Record) -> None:
-    """In slots, at the fullest, and beside one chunk begun at either end of each queue."""
+    """At most the slots in the catalogue, and one chunk at either end of each queue."""
     window = record.cls(fitting(record.cls))
     n = 20 * SIZE
     for i in range(3 * n):

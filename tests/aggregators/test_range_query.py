@@ -1,4 +1,4 @@
-"""What the structures of dyadic blocks share: any range of the window, in window order."""
+"""Structures of dyadic blocks: any range of the window is queried, in window order."""
 
 import math
 from typing import Any
@@ -60,7 +60,7 @@ def test_a_range_takes_two_log_of_its_length(structure: type[RangeQuery]) -> Non
 
 @every
 def test_the_youngest_of_more_than_there_are(structure: type[RangeQuery]) -> None:
-    """As kernels ask, while a window fills."""
+    """Kernels query more elements than there are while a window fills."""
     window = window_between(structure, 2, 7, Collect())
     assert [window.last(n) for n in (1, 4, 5, 6, 100)] == [
         (6,), (3, 4, 5, 6), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6)

@@ -255,7 +255,7 @@ def test_the_worst_case_is_a_great_value_after_a_falling_window() -> None:
 
 @pytest.mark.parametrize("count", [1, 50, 400])
 def test_all_ranges_are_answered_in_one_walk(count: int) -> None:
-    """Each node is visited at most once, however many ranges there are: no search starts over."""
+    """Each node is visited at most once, whatever the number of ranges."""
     window = window_of(range(400, 0, -1), ranges=tuple(range(1, count + 1)))
     reads = []
     positions = window.positions

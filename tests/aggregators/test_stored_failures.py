@@ -116,7 +116,7 @@ def test_a_read_that_fails_changes_nothing(structure: type[BulkEvict], operation
 
 @both
 def test_an_insert_that_fails_where_a_page_begins(structure: type[BulkEvict]) -> None:
-    """The page before is complete when it is begun, and is not when that is taken back."""
+    """A new page completes the previous one; if the insert is undone, that is incomplete again."""
     raised = 0
     with small_pages():
         for n in range(4, 60):

@@ -1,4 +1,4 @@
-"""AMTA and LogMTA in a store: beside plain lists, opened again, and opened from what a crash could leave."""
+"""AMTA and LogMTA in a store, compared with lists: also reopened, and opened after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the structures in order of time share: the way in and out, nulls, and copies."""
+"""All time-ordered structures: inserts and evictions, nulls, and copies."""
 
 import copy
 import datetime as dt
@@ -223,7 +223,7 @@ def test_what_leaves_is_released(structure: Any) -> None:
 
 @every
 def test_memory_follows_the_window_down_after_bulk_eviction(structure: Any) -> None:
-    """A few nodes an operation, or all when `len` is asked."""
+    """A few nodes are released per operation, or all by `len`."""
     window = letters(structure, 2000)
     nodes = len(window.links.rows)
     window.evict_through(1989)

@@ -1,4 +1,4 @@
-"""Jobs: what `sash run` writes is what the query gives; mistakes have file, line and the nearest name."""
+"""Jobs: `sash run` writes the results of the query; errors name the file, the line and the nearest name."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def compare(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch
 
 
 def same_output(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
-    """Results in order within key and window, rows that were passed on as a bag."""
+    """Compare results in order within key and window, and rows that were passed on in any order."""
     per_row = case.query.bind(case.schema).per_row
     # the id of a slide may be any that is stable: `compare_last_revisions` relies on it
     without = ["_row"] if case.query.emit == "eager" and not per_row else []
@@ -92,7 +92,7 @@ def same_output(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordB
 
 
 def split_side_output(case: Case, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Results, and rows that were only passed on."""
+    """Split rows into results and rows that were only passed on."""
     untimed = case.mode == "sorted" and "t" in case.query.on
     in_side_output = [row.get("_late") is True or (untimed and "t" in row and is_no_time(row["t"])) for row in rows]
     results = [row for row, is_side in zip(rows, in_side_output, strict=True) if not is_side]
@@ -105,7 +105,7 @@ def is_no_time(time: Any) -> bool:
 
 
 def compare_last_revisions(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
-    """The last revision of each result; and revisions count up from 0."""
+    """Compare the last revision of each result; revisions must count up from 0."""
     last = []
     for batches in (got, expected):
         newest: dict[int, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""An operator around the eager engine, as the tests need it: watermark, late rows, snapshots; all or nothing."""
+"""An operator around the eager engine, for tests: watermark, late rows, snapshots, and atomic calls."""
 
 import math
 import time
@@ -21,7 +21,7 @@ from sash.stores import MemoryStore
 
 
 class EagerOperator:
-    """What an operator of a query with emit="eager" is to do with the engine."""
+    """A minimal operator of a query with emit="eager"."""
 
     def __init__(self, query: sash.Query, schema: pa.Schema, mode: str = "rows", retract: str | None = None) -> None:
         self.query, self.schema, self.mode = query, schema, mode

@@ -76,7 +76,7 @@ FAILING: dict[str, tuple[Callable[[Operator], Any], type[Exception]]] = {
 
 @pytest.mark.parametrize("window", [sash.Time(3000), sash.Count(3000), sash.Time(3000, every=7)], ids=repr)
 def test_a_failing_call_changes_no_page(window: Any) -> None:
-    """Of an operator with large and small keys, rows that wait, and late ones: each page stays, byte for byte."""
+    """A failing call leaves each page as it was, also with large keys, rows that wait and late rows."""
     query = sash.Query(
         window, by="k", on="t", lateness=50, late="error", mine=NEWEST("x"), total=sash.sum("x"), high=sash.max("x")
     )

@@ -28,7 +28,7 @@ def _interpreted(interpreted_kernels: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pages() -> Iterator[None]:
-    """A few elements make a segment."""
+    """Segments of a few elements."""
     with small_buckets(4000, 10):
         yield
 
@@ -94,7 +94,7 @@ def test_what_a_call_writes_does_not_grow_with_the_window(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 50])
 @mock.patch.object(bucket_log, "SEGMENT_SIZE", 1 << 18)
 def test_a_bucket_has_no_more_segments_than_its_share(size: int) -> None:
-    """However small the calls are: the tail of a long log is longer. Their marks take the same bytes."""
+    """The bound holds for calls of any size, since the tail of a long log is longer. Marks have a fixed size."""
     store = SizingStore()
     op = sash.Query(500, n=sash.sum("x")).operator(store=store)
     longest = 0

@@ -33,7 +33,7 @@ def last(change: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 def refuse(asked: sash.Query, store: MemoryStore, page: str, said: str) -> None:
-    """The state is refused by the name of the page, by every call that needs it, and again when it is asked again."""
+    """Every call that needs the page is refused by its name, also when it is repeated."""
     named = f"page '{page}' is damaged: .*{said}"
     operator = asked.operator(SCHEMA, store=store)
     for _ in range(2):

@@ -142,7 +142,7 @@ class Untyped(Twin):
 
 
 class Patient(Twin):
-    """Takes a row behind without an error."""
+    """Accepts an out-of-order row without an error."""
 
     def _refuse_late(self, *judged: Any) -> None:
         pass

@@ -121,7 +121,7 @@ def test_frames(name: str, over: str) -> None:
 
 
 def excused(name: str) -> list[str]:
-    """What can be judged: sums of pairs of floats hold no digits of 1 beside spikes of 1e22 that cancel."""
+    """What can be judged: sums of pairs of floats hold no digits of 1 next to spikes of 1e22 that cancel."""
     return [f for f in AGGREGATES if "1e22" not in name or f not in ("sum", "mean", "intercept")]
 
 

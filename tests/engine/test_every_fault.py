@@ -38,7 +38,7 @@ class EveryFault:
                 at += step
 
     def _struck(self, store: FaultyStore) -> bool:
-        """Play the case once; gives False if it ended before the fault."""
+        """Run the case once; return False if it ended before the fault."""
         play, operator = self.play, None
         found: list[Any] = []
         while len(found) < len(play.steps) and not store.struck:
@@ -84,7 +84,7 @@ class EveryFault:
 
 @pytest.mark.parametrize("seed", range(60 if THOROUGH else 4))
 def test_every_fault_in_random_queries(seed: int) -> None:
-    """Every operation, or every fourth: of four queries, another fourth each."""
+    """Every operation, or every fourth one, with another start for each of four queries."""
     step = 1 if THOROUGH else 4
     with tiny_pages():
         EveryFault(drawn(few_aggregates(12), seed)).run(step=step, first=1 + seed % step)

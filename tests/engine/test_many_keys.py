@@ -109,8 +109,8 @@ def test_asking_what_is_due_looks_at_few_keys() -> None:
     assert timers.scanned - before <= 8 * 3 * BLOCK
 
 
-def test_what_is_known_of_pages_changes_by_the_pages_of_a_call() -> None:
-    """A failed call leaves it as it was, and pages that were dropped are forgotten."""
+def test_metadata_of_pages_changes_by_the_pages_of_a_call() -> None:
+    """A failed call changes no metadata of pages, and that of deleted pages is dropped."""
     store = CountingStore()
     op = filled(FEW, store, window=sash.Time(100))
     pages = live(op).durable.transaction  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Migrated state goes on as if the new query had seen all rows: random queries and changes, beside the new query."""
+"""Migrated state continues as if the new query had seen all rows: random queries and changes, compared with that."""
 
 from __future__ import annotations
 

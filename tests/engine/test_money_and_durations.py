@@ -1,4 +1,4 @@
-"""Decimals, durations and times as inputs of operators: beside the reference, compiled and not, and at their limits."""
+"""Decimals, durations and times in operators, compared with the reference: compiled and not, and at their limits."""
 
 import random
 from datetime import timedelta
@@ -45,7 +45,7 @@ def values(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def aggregates(kind: pa.DataType) -> dict[str, Any]:
-    """What a column of this type may be asked for."""
+    """The aggregates of a column of this type."""
     found: dict[str, Any] = {"range": sash.range("x"), "high": sash.max("x"), "first": sash.first("x")}
     found |= {"n": sash.count("x"), "where": sash.arg_min("x", "t")}
     if pa.types.is_decimal(kind) or pa.types.is_duration(kind):

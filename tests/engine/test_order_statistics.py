@@ -1,4 +1,4 @@
-"""Order statistics in the operator: beside their definitions, with stores, lookups, retractions and policies."""
+"""Order statistics in the operator, compared with their definitions: with stores, lookups, retractions and policies."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_rows_beside_the_definition(size: int) -> None:
     check([*made, operator.finish()], expected(query, given, size))
 
 
-def test_compiled_beside_the_definition() -> None:
+def test_compiled_order_statistics_equal_the_definition() -> None:
     """Nulls, NaN and ties; the tree of a key is built again when its ring moves."""
     bound = {name: OF_ROWS[name] for name in ("middle", "rank")}
     query, given = Query(Count(20), by="k", on="t", **bound), rows(300)
@@ -112,7 +112,7 @@ def test_snapshots_and_stores_go_on() -> None:
 @interpreted
 @pytest.mark.parametrize("window", [Time(6), Session(2), Policy(KeepLast(3), sash.count())], ids=repr)
 def test_other_windows_hold_the_same_as_a_list_of_them(window: Any) -> None:
-    """The values that `collect` gives are those of the window."""
+    """Results equal the definition on the values that `collect` returns."""
     held = monoid(
         identity=(),
         lift=lambda x: (x,),
@@ -164,7 +164,7 @@ def slides(query: Query, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
 )
 @pytest.mark.parametrize("forget", [None, 3])
 def test_slides_over_single_rows_and_over_panes(windows: Any, forget: int | None) -> None:
-    """Beside `collect`, whose states grow, elements are panes, and multisets their states."""
+    """With `collect`, whose states grow, elements are panes, and their states are multisets."""
     given = [row for row in rows(110) if row["t"] % 40 < 27]
     said: Any = {"by": "k", "on": "t", "forget": forget, "total": sash.sum("x"), "last": sash.last("s")}
     by_rows, by_panes = (Query(windows, **said, **OF_SLIDES, **more) for more in ({}, {"all": sash.collect("s")}))

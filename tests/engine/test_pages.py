@@ -89,7 +89,7 @@ def test_a_large_window_touches_hardly_more_pages_than_a_small_one(window: Any, 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_rows_that_wait_cost_what_comes_and_what_leaves(size: int) -> None:
-    """The reorder buffer: a batch writes its own rows, however many wait; small pages are merged now and then."""
+    """The reorder buffer: a batch writes its own rows, however many wait; small pages are merged from time to time."""
     store, stream = CountingStore(), Stream(1)
     operator = sash.Query(sash.Time(5), by="k", on="t", lateness=size, high=sash.max("x")).operator(SCHEMA, store=store)
     for _ in range(0, size, SMALL):
@@ -237,7 +237,7 @@ def test_a_day_every_second_holds_one_partial_per_second() -> None:
     ids=repr,
 )
 def test_state_shrinks_when_windows_empty(window: Any) -> None:
-    """One large key and a thousand small ones; later only another is there."""
+    """One large key and a thousand small ones expire; only one other key remains."""
     store = CountingStore()
     operator = sash.Query(window, by="k", on="t", high=sash.max("x")).operator(SCHEMA, store=store)
     place = np.arange(20_000)

@@ -49,7 +49,7 @@ def test_a_payload_of_any_type_goes_through(name: str, emit: Any) -> None:
 @pytest.mark.parametrize("name", ["_late", "_arrival", "_row", "_revision", "window", "window_start"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_a_payload_of_any_name_goes_through(name: str, emit: Any) -> None:
-    """Results of one query are the input of the next; only a name that is given twice is refused."""
+    """The results of a query can be the input of another; only duplicate names are refused."""
     batch = pa.record_batch({"t": [3, 1, 2], name: [True, False, True]})
     for store in (None, MemoryStore()):
         options = sash.Options(store=store)

@@ -1,4 +1,4 @@
-"""Several queries as one operator: each gives what it gives alone, calls are atomic, and the store has one commit."""
+"""Several queries as one operator: each has its own results, calls are atomic, and a store has one commit per call."""
 
 from typing import Any
 

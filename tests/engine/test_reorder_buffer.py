@@ -1,4 +1,4 @@
-"""The reorder buffer against a plain list that Python sorts."""
+"""The reorder buffer, compared with a sorted list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slot table in spite of interrupts."""
+"""The slot table stays consistent when it is interrupted."""
 
 from __future__ import annotations
 

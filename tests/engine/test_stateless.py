@@ -1,4 +1,4 @@
-"""Whole tables: what the reference gives, whatever the order of the rows, and however many threads share them."""
+"""Queries on whole tables equal the reference, whatever the order of the rows and the number of threads."""
 
 import math
 import warnings
@@ -62,7 +62,7 @@ def test_whole_tables_give_what_the_reference_gives(mode: str) -> None:
         whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
         try:
             found = computed(case.query, whole[0])
-        except NeedsOperator:  # the engine has something to say
+        except NeedsOperator:  # the operator reports invalid rows
             with pytest.raises((ValueError, OverflowError, TypeError, ArithmeticError)):
                 judged(case, whole[0], whole[0])
             return

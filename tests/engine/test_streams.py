@@ -1,4 +1,4 @@
-"""Streams on one machine: iterators of batches, the watermark moved by hand, clocks, late rows, counters."""
+"""Streams on one machine: iterators of batches, `advance`, clocks, late rows, counters."""
 
 import datetime as dt
 import math
@@ -90,7 +90,7 @@ def test_calls_before_the_columns_are_known(call: str) -> None:
         operator.advance(3)
 
 
-# ---- the watermark by hand ----
+# ---- advance ----
 
 
 def test_advance_gives_what_has_become_final() -> None:
@@ -207,7 +207,7 @@ def at(*milliseconds: Any) -> pa.RecordBatch:
 
 
 def test_times_ahead_of_the_clock_are_untimed() -> None:
-    """One at the limit is in time; those beyond do not move the watermark, and the clock goes on."""
+    """One at the limit is in time; those beyond do not move the watermark, and the clock continues."""
     now = 10.0
     asked = sash.Query("1h", on="t", lateness="1s", ahead="500ms", n=sash.count())
     operator = asked.operator(TIMED, clock=lambda: now)

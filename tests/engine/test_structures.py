@@ -1,4 +1,4 @@
-"""What runs is what the plan says: which structures, states that aggregates share, one structure for several sizes."""
+"""The engine runs the plan: which structures, states that aggregates share, one structure for several sizes."""
 
 from typing import Any
 

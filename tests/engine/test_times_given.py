@@ -1,4 +1,4 @@
-"""Times that callers give, to `advance` and `lookup`: exact, whatever type they come in."""
+"""Times given to `advance` and `lookup` are exact, whatever their type."""
 
 from __future__ import annotations
 

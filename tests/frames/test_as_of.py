@@ -1,4 +1,4 @@
-"""`sash.as_of`: the events before each row of a spine, on every kind of frame, beside DuckDB, and what it refuses."""
+"""`sash.as_of`: the events before each row of a spine, on every kind of frame, compared with DuckDB; and errors."""
 
 from datetime import date, datetime
 from typing import Any
@@ -67,7 +67,7 @@ def test_which_ends_belong_to_the_windows(closed: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_frame_gives_its_own(kind: str) -> None:
     made = KINDS[kind]
-    # a spine of one kind beside events of another
+    # a spine of one kind with events of another
     for events in (made.make(EVENTS), pl.from_arrow(EVENTS), EVENTS.to_pandas()):
         found = sash.as_of(made.make(SPINE), events, sash.Count(2), by="k", on="t", n=sash.count(), best=sash.max("i"))
         assert isinstance(found, made.comes_back)

@@ -1,4 +1,4 @@
-"""Order statistics on frames, beside pandas and polars, and on every kind of frame and type of column."""
+"""Order statistics on every kind of frame and type of column, compared with pandas and polars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of every kind, and states of theirs."""
+"""Queries of every kind, and states that they have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not compile: it runs interpreted, with a warning that says why, once."""
+"""Aggregates that do not compile run interpreted, with one warning that gives the reason."""
 
 import math
 import warnings

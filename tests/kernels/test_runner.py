@@ -1,4 +1,4 @@
-"""Running a kernel: any column, any width, errors that say what is wrong, and the way back to plain Python."""
+"""Running a kernel: any column, any width, error messages, and the fallback to plain Python."""
 
 import datetime
 import math

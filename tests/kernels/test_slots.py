@@ -4,7 +4,7 @@
     slot 1   ▢▢▢▢▢▢▢▢       a slot that is freed leaves its block to another
     slot 2   ▢▢▢▢           the arena grows, and structures stay alive where they are
 
-Every in-order structure is driven at random through the loop of the engine, beside a list a slot.
+Every in-order structure is driven at random through the loop of the engine, and compared with one list per slot.
 """
 
 from __future__ import annotations

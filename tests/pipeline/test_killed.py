@@ -1,4 +1,4 @@
-"""Pipelines that are killed with -9 again and again, at any moment, have the output of a batch: nothing lost, nothing
+"""Pipelines that are killed with -9 repeatedly, at any moment, have the output of a batch: nothing lost, nothing
 twice.
 """
 

@@ -1,4 +1,4 @@
-"""Types: what every aggregate gives on every type of column, which it refuses, and that its results fit.
+"""Types: the result type of every aggregate on every type of column, refused types, and that results fit.
 
 The table's columns are types of columns; a dash is a refusal, `same` the column's own type.
 """

@@ -1,4 +1,4 @@
-"""The workloads: legal, of the length asked for, and each what its name says."""
+"""The workloads are legal, have the requested length, and match their names."""
 
 from itertools import accumulate
 

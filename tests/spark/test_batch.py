@@ -1,4 +1,4 @@
-"""Batch on Spark as its user sees it: lazy, typed, a part of larger plans, and clear when something is wrong."""
+"""Batch on Spark: lazy, typed, usable in larger plans, and with clear errors."""
 
 from pathlib import Path
 from typing import Any

@@ -30,7 +30,7 @@ def splits(query: Query) -> bool:
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
     alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
-    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no lookback beside them
+    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no lookback with them
     return {name.replace(" ", "_"): w for name, w in windows.items() if name not in apart and splits(alone[name])}
 
 

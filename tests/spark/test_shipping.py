@@ -1,4 +1,4 @@
-"""Tasks on their way to executors: by value, so that one without sash can say what it lacks."""
+"""Tasks are sent to executors by value, so that one without sash can report what is missing."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""What every store does, in one test for all: the protocol, its order, its errors, its writer and its readers."""
+"""Conformance of every store: the protocol, its order, its errors, its writer and its readers."""
 
 from __future__ import annotations
 

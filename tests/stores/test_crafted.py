@@ -1,4 +1,4 @@
-"""Pages that somebody has made by hand, with a checksum that fits: refused by name, without a crash and cheaply."""
+"""Crafted pages with a matching checksum are refused by name, without a crash and cheaply."""
 
 import json
 import re

@@ -149,7 +149,7 @@ def test_a_fork_has_a_thread_of_its_own() -> None:
     writer.submit(Commit({"header": "1"}))
     store.reached.wait(10)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
         child = os.fork()
     if child == 0:  # pragma: no cover - another process
         signal.alarm(20)

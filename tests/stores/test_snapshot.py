@@ -1,4 +1,4 @@
-"""Snapshots: whole, of this query, or refused."""
+"""Snapshots that are incomplete or of another query are refused."""
 
 import pytest
 from hypothesis import given

@@ -99,7 +99,7 @@ def test_a_store_is_of_the_process_that_opened_it(place: tuple[str, dict[str, An
     with opened(where, options) as store:
         store.put_many(batch(1))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
             child = os.fork()
         if child == 0:  # pragma: no cover - another process
             code = 1

@@ -1,9 +1,9 @@
 """A process that writes to a store: `python -m tests.stores.writing <place> <options as JSON> [small]`.
 
-It opens the store, says so, and then does what each line of its input says:
+It opens the store, prints so, and then follows the lines of its input:
 
     put <n>    write pages that all have the number n
-    run <n>    write on and on, each time the next number, and print each number that is confirmed
+    run <n>    write repeatedly, each time the next number, and print each number that is confirmed
 
 A place is a URL or a directory. With `small`, RocksDB gets write buffers of 64 KiB: it flushes and
 compacts all the time.

@@ -1,6 +1,6 @@
 """Rounds with too little memory: a query gives the right result, or a MemoryError after which it can be asked again.
 
-    parent    what the query gives with all the memory there is; its kernels are compiled now
+    parent    the results with all the memory there is; kernels are compiled now
     child     as much memory as it has, and a little more ──▶ result? the right one
                                                          └──▶ MemoryError ──▶ all memory again ──▶ the right one
 

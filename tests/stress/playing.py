@@ -5,7 +5,7 @@
     operator   ●─────────●─────────●─────────●─────────●        the same call again, and the rest
     another              └ opened from what the store has ─●    continues at the call that it finds, or is refused
 
-The reference says what each call gives (`tests/engine/differential.py` compares). The number of a call is its
+The reference computes the results of each call (`tests/engine/differential.py` compares). The number of a call is its
 `offset=`, so that an operator which is opened again knows where to continue.
 """
 
@@ -119,7 +119,7 @@ class Play:
         return bool(watermark >= (math.inf if step.call == "finish" else step.argument))
 
     def rest(self, operator: Operator, store: Store, found: list[pa.RecordBatch]) -> None:
-        """Make the calls that follow those with the results `found`, reopening where the case says so."""
+        """Make the calls that follow those with the results `found`, reopening where the case does."""
         first = len(found)
         for number in range(first, len(self.steps)):
             if number in self.reopened and number > first:

@@ -1,4 +1,4 @@
-"""The reference checked by hand: which rows each kind of window holds, where it starts and ends.
+"""The reference on fixed examples: which rows each kind of window holds, where it starts and ends.
 
 Rows are written as their arrival numbers; see `stream_text.py` for how streams are written.
 """

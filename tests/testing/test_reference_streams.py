@@ -1,4 +1,4 @@
-"""The reference checked by hand: what is late, when results leave, and how keys are forgotten.
+"""The reference on fixed examples: what is late, when results leave, and how keys are forgotten.
 
 W is written where it matters; rows are written as their arrival numbers (see `stream_text.py`).
 """
@@ -149,7 +149,7 @@ def test_nan_and_infinite_times_are_untimed_and_do_not_move_the_watermark() -> N
 
 
 def test_times_beyond_ahead_of_the_clock_are_untimed() -> None:
-    #   the clock says 100.5, ahead is 10 s: 110.5 is a time, a millisecond later is none
+    #   the clock shows 100.5, ahead is 10 s: 110.5 is a time, a millisecond later is none
     times = pa.array([50_000, 110_501, 60_000, 110_500], pa.timestamp("ms"))
     batch = pa.record_batch({"t": times, "x": pa.array(range(4))})
     query = sash.Query(9, on="t", lateness="0s", ahead="10s", n=sash.count())

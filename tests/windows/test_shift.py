@@ -1,4 +1,4 @@
-"""`shift=` of Count and Time windows: what it takes, what it refuses, and what the state of a query depends on."""
+"""`shift=` of Count and Time windows: accepted and refused values, and the state that a query needs."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a page says of queries is what they say themselves, and watching them changes nothing."""
+"""A page shows the figures that queries report, and watching them changes nothing."""
 
 from __future__ import annotations
 

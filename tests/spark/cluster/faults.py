@@ -1,4 +1,4 @@
-"""Faults of a cluster, and drivers to meet them. Each wait has a limit, after which the log of the driver is shown."""
+"""Faults of a cluster, and drivers that they interrupt. A wait that is too long shows the log of the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Driver:
         self.start()
 
     def start(self) -> None:
-        """Start the process, which goes on from its checkpoint."""
+        """Start the process, which continues from its checkpoint."""
         # its workers load queries and functions of the tests by name
         surroundings = environment() | {"PYTHONPATH": os.getcwd()}
         self._process = spawn(self._command, surroundings, self._log)

@@ -1,7 +1,7 @@
 """Random queries on random streams: each micro-batch is compared with the reference on all rows so far.
 
 The reference gets each watermark at once, for all keys; a shard gets it with its rows or by its timer. That both
-give the same results in the same micro-batch says that no timer is missing, and none is late.
+give the same results in the same micro-batch shows that no timer is missing, and none is late.
 """
 
 from typing import Any

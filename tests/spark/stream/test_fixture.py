@@ -1,4 +1,4 @@
-"""A checkpoint that an earlier version has written is taken up: see tests/fixtures."""
+"""A checkpoint that an earlier version has written is continued: see tests/fixtures."""
 
 from pathlib import Path
 from typing import Any

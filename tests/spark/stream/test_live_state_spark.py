@@ -1,4 +1,4 @@
-"""Live state on Spark itself: any of its Python workers goes on with a shard without reading its pages."""
+"""Live state on Spark itself: any of its Python workers continues a shard without reading its pages."""
 
 import os
 import stat

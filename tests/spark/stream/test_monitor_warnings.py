@@ -1,4 +1,4 @@
-"""What a monitor warns of, and how it writes its metrics: from progress that is made up, without Spark."""
+"""Warnings of a monitor, and the format of its metrics: from invented progress, without Spark."""
 
 from __future__ import annotations
 

@@ -286,5 +286,5 @@ def test_a_page_is_asked_for_once_and_written_once() -> None:
         state = stream.state.get(0)
         before = 0 if state is None else state.calls
         stream.batch([batch(("a", time, 1.0), ("b", time + 1, 2.0))])
-    # host, header, bucket, buffer: read and written; the buffer's page of before is dropped
+    # host, header, bucket, buffer: read and written; the buffer's previous page is dropped
     assert stream.state[0].calls - before <= 9

@@ -1,6 +1,6 @@
 """Streams on Spark itself: the same rows as a batch, settings and refusals, the side output, restarts.
 
-What does not need Spark is tested on `fake_spark`; here is what only Spark can answer.
+Tests that do not need Spark run on `fake_spark`; those here need Spark itself.
 """
 
 import json
