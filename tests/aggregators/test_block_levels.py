@@ -146,7 +146,7 @@ operations = st.lists(
 
 
 @given(st.integers(0, 9), operations)
-def test_beside_a_dict(start: int, steps: list[tuple[str, int, int]]) -> None:
+def test_compared_with_a_dict(start: int, steps: list[tuple[str, int, int]]) -> None:
     with small_chunks():
         levels = Levels()
         oracle: dict[tuple[int, int], int] = {}

@@ -93,7 +93,7 @@ def test_every_order_of_twelve_operations() -> None:
 
 
 @workloads
-def test_beside_daba(workload: str) -> None:
+def test_compared_with_daba(workload: str) -> None:
     """The same pointers, and each slot what DABA has there as value or as aggregate."""
     lite, daba = DABALite(Collect()), DABA(Collect())
     for step, operation in enumerate(WORKLOADS[workload](500)):

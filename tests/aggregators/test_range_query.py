@@ -115,7 +115,7 @@ class DyadicMachine(Machine):
 
 @every
 @pytest.mark.parametrize("subject", ["join", "collect"])
-def test_beside_a_deque(structure: type[RangeQuery], subject: str) -> None:
+def test_compared_with_a_deque(structure: type[RangeQuery], subject: str) -> None:
     driven = type("Driven", (DyadicMachine,), {"structure": structure, "subject": SUBJECTS[subject]})
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))

@@ -154,7 +154,7 @@ def format_result(result: Any) -> str:
 
 @pytest.mark.parametrize("name", SELECTIVE)
 @given(data=st.data())
-def test_every_range_beside_recalc(name: str, data: st.DataObject) -> None:
+def test_every_range_compared_with_recalc(name: str, data: st.DataObject) -> None:
     monoid, values = SELECTIVE[name]
     ranges = tuple(data.draw(st.lists(st.integers(1, 12), max_size=4)))
     window, oracle = SlickDequeNonInv(monoid, ranges), Recalc(monoid)

@@ -234,7 +234,7 @@ def ranged_machine(structure: type[RegisteredRanges], subject: Subject) -> type[
 
 
 @pytest.mark.parametrize(("structure", "subject"), PAIRS)
-def test_beside_a_deque(structure: type[RegisteredRanges], subject: str) -> None:
+def test_compared_with_a_deque(structure: type[RegisteredRanges], subject: str) -> None:
     driven = ranged_machine(structure, SUBJECTS[subject])
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))

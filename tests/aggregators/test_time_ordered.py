@@ -132,7 +132,7 @@ def test_rows_without_inputs(structure: Any) -> None:
 
 @every
 @pytest.mark.parametrize("min_arity", [2, 3, 4])
-def test_insert_many_is_insert_again_and_again(structure: Any, min_arity: int) -> None:
+def test_insert_many_is_insert_repeatedly(structure: Any, min_arity: int) -> None:
     for length in (1, 2, 7, 50, 300):
         one, many = (window_of(structure, JOIN, [(i * 3, "-") for i in range(60)], min_arity) for _ in range(2))
         times = [i * 37 % 211 for i in range(length)]

@@ -37,7 +37,7 @@ COLD = {
 
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("window", COLD.values(), ids=COLD)
-def test_a_cold_operator_goes_on_where_the_last_one_was(window: Any, emit: str) -> None:
+def test_a_cold_operator_continues_where_the_last_one_was(window: Any, emit: str) -> None:
     query = sash.Query(window, by="k", on="t", lateness=10, emit=emit, high=sash.max("x"))
     warm, store = query.operator(SCHEMA), MemoryStore()
     for call, argument in script():

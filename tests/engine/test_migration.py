@@ -163,7 +163,7 @@ def without_delta_errors(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("seed", range(share(12)))
-def test_migrated_state_goes_on_as_the_new_query(seed: int) -> None:
+def test_migrated_state_continues_as_the_new_query(seed: int) -> None:
     change = Change(seed)
     old, new = change.queries()
     batches = without_delta_errors(change.batches())

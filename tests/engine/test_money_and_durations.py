@@ -67,7 +67,7 @@ def case(query: Query, kind: pa.DataType, count: int = 30) -> Case:
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 @pytest.mark.parametrize("window", [Count(3), Time(6, every=2), Lifetime()], ids=repr)
 @pytest.mark.parametrize("name", TYPES)
-def test_beside_the_reference(name: str, window: Any, emit: Any) -> None:
+def test_compared_with_the_reference(name: str, window: Any, emit: Any) -> None:
     query = Query(window, by="k", on="t", lateness=2, emit=emit, **aggregates(TYPES[name]))
     compare_with_reference(case(query, TYPES[name]), begin, resume)
 

@@ -77,7 +77,7 @@ def check(operator_results: list[pa.RecordBatch], wanted: dict[int, dict[str, An
 
 @pytest.mark.parametrize("size", [1, 3, 8])
 @interpreted
-def test_rows_beside_the_definition(size: int) -> None:
+def test_rows_compared_with_the_definition(size: int) -> None:
     query, given = Query(Count(size), by="k", on="t", **OF_ROWS), rows(80, size)
     operator = Operator(query, SCHEMA)
     made = [operator.process(batch) for batch in batches(given, 7)]
@@ -95,7 +95,7 @@ def test_compiled_order_statistics_equal_the_definition() -> None:
 
 
 @interpreted
-def test_snapshots_and_stores_go_on() -> None:
+def test_snapshots_and_stores_continue() -> None:
     query, given = Query(Count(6), by="k", on="t", **OF_ROWS), rows(60)
     store, made = MemoryStore(), []
     operator = Operator(query, SCHEMA)
@@ -176,7 +176,7 @@ def test_slides_over_single_rows_and_over_panes(windows: Any, forget: int | None
         assert agree(one, {name: other[name] for name in one}, 1e-14), (one, other)
 
 
-def test_compiled_slides_beside_those_of_multisets() -> None:
+def test_compiled_slides_compared_with_those_of_multisets() -> None:
     given, window = rows(200), Time(30, every=7)
     made = {}
     for more in ({}, {"all": sash.collect("x")}):

@@ -46,7 +46,7 @@ def query(window: Any = 3, **more: Any) -> Query:
 
 
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-def test_snapshots_stores_and_readers_go_on(emit: Any) -> None:
+def test_snapshots_stores_and_readers_continue(emit: Any) -> None:
     one = query(emit=emit, min_periods=2)
     first, second = ROWS.slice(0, 4), ROWS.slice(4)
     straight = one.operator(ROWS.schema)
@@ -103,7 +103,7 @@ def test_a_lookup_gives_what_a_row_would_see() -> None:
 
 
 def test_changes_are_those_of_what_users_see() -> None:
-    """Both sums double, their ratio does not; and null for want of inputs is no change."""
+    """Both sums double, their ratio does not change; neither does a null for lack of inputs."""
     one = Query(2, by="k", on="t", lateness=0, emit="changes", r=sash.sum("q") / sash.count("q"))
     rows = batch(*(("a", t, 0.0, q, "") for t, q in enumerate([2, 2, 2, 3, 3])))
     operator = one.operator(rows.schema)
@@ -141,7 +141,7 @@ def test_a_row_on_which_an_expression_fails_is_refused_on_arrival() -> None:
 
 
 def test_each_aggregate_of_ours_takes_a_condition_on_slides() -> None:
-    """A condition gives what the rows that it holds for give alone."""
+    """A condition has the results of the rows for which it is true."""
     kept = ROWS.filter(pa.compute.greater(ROWS.column("q"), 1))
     made: dict[str, Any] = {"n": sash.count, "total": sash.sum, "distinct": sash.approx_distinct, "runs": sash.collect}
     window = Time(20, every=20)
@@ -163,7 +163,7 @@ def test_a_policy_takes_expressions_and_conditions() -> None:
 
 
 def test_only_the_pairs_asked_for_cost() -> None:
-    """⊕ counted: an aggregate with a window of its own is not combined over the other windows."""
+    """Calls of ⊕ are counted: an aggregate with a window of its own is not combined over the other windows."""
     calls = []
 
     def combine(a: int, b: int) -> int:

@@ -87,7 +87,7 @@ def test_what_cannot_be_opened_is_not_overwritten() -> None:
 
 
 def test_changes_of_windows_without_a_value() -> None:
-    """Two windows that hold nothing are alike, wherever they lie."""
+    """Two empty windows have equal results, wherever they lie, so no change is emitted."""
     query = sash.Query(sash.Time(3, closed="left"), on="t", emit="changes", lateness=0, m=sash.mean("x"))
     batch = rows([0, 10, 20, 30, 40])
     operator, reference = query.operator(batch.schema), Reference(query, batch.schema)
@@ -245,7 +245,7 @@ def test_changes_of_an_inexact_sum_do_not_depend_on_whether_it_compiles() -> Non
 
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To move rows into smaller arrays takes memory, and comes when the call can no longer be undone."""
+    """Rows are moved into smaller arrays, which takes memory, when the call can no longer be undone."""
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
     given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
     operator, free = query.operator(given[0].schema), query.operator(given[0].schema)
@@ -273,7 +273,7 @@ def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, m
 def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
     emit: Any, stored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its results are lost, but its rows are counted: the rows of the state are those that were counted."""
+    """The results are lost, but the rows are in the state and are counted."""
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"))
     given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
     schema = given[0].schema

@@ -95,7 +95,7 @@ def test_more_slides_than_there_is_room_for() -> None:
 
 
 def test_a_longest_window_that_lacks_slides_of_others() -> None:
-    """No query makes such state: it is refused, and the operator is as it was."""
+    """No query makes such state: it is refused, and the operator does not change."""
     operator: Any = several().operator()
     *first, last = batches(3)
     for batch in first:

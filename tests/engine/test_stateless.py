@@ -22,13 +22,13 @@ from tests.shared.streams import Case, cases, sorted_by_key
 
 @pytest.fixture(autouse=True)
 def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread for each three rows, so that every range begins in the midst of windows."""
+    """One thread for three rows each, so that every range begins inside of windows."""
     monkeypatch.setattr(column_kernels, "SHARE", 3)
     monkeypatch.setattr(column_kernels, "cores", lambda: 4)
 
 
 def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with its results, by the whole table."""
+    """The batch with its results, computed on whole tables."""
     bound_query = query.bind(batch.schema)
     names = bound_query.output("sorted").names[batch.num_columns :]
     columns = [column.arrow() for column in StatelessExecutor(plan(bound_query)).found(batch).columns]

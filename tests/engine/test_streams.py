@@ -45,7 +45,7 @@ def test_an_operator_runs_on_batches() -> None:
 
 
 def test_results_leave_while_the_input_still_comes() -> None:
-    """A stream need not end: each batch is asked for only after the results of those before are taken."""
+    """A stream need not end: each batch is requested only after the results of the previous ones are taken."""
     asked = []
 
     def endless() -> Iterator[pa.RecordBatch]:

@@ -81,7 +81,7 @@ def memory(column: pa.ChunkedArray) -> list[Any]:
 
 
 def expected(query: Query, table: pa.Table) -> list[dict[str, Any]]:
-    """What the reference gives for the rows in order."""
+    """The results of the reference for the rows in order."""
     batch = pa.RecordBatch.from_arrays([pa.concat_arrays(c.chunks) for c in table.columns], schema=table.schema)
     reference = Reference(query, batch.schema, mode="sorted")
     return as_rows([reference.process(sorted_by_key(batch, query)), reference.finish()])

@@ -18,7 +18,7 @@ from tests.kernels.compile_cases import FLOATS, INTS, Weighted, add, in_a_loop, 
 
 
 def refused(monoid: Monoid, why: str, columns: tuple[Any, ...] = (FLOATS,), structure: type[InOrder] = Recalc) -> None:
-    """It runs interpreted, rightly, with one warning of one line."""
+    """The aggregate runs interpreted, with correct results and one warning of one line."""
     with pytest.warns(InterpretedWarning) as warned:
         results = slide(structure, monoid, columns, 2)
     (warning,) = warned

@@ -152,7 +152,7 @@ class Slots:
         return self.monoid.lower(functools.reduce(self.monoid.combine, lifted))
 
     def free(self, slot: int) -> None:
-        """Release a slot: its block is for others."""
+        """Release a slot, so that others may use its block."""
         self.arena.release(np.array([slot]))
         self.table.clear(np.array([slot]))
         self.inputs[slot], self.ends[slot] = [], 0

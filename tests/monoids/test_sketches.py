@@ -303,7 +303,7 @@ def test_bloom_is_rarely_wrong() -> None:
     assert wrong < 2 * seen.false_positive_rate < 0.03
 
 
-def test_a_full_filter_says_so() -> None:
+def test_a_full_filter_reports_it() -> None:
     m = Bloom(bits=64, hashes=8)
     full = reduce(m.combine, map(m.lift, range(200)))
     assert (full.saturation, full.false_positive_rate, full.estimated_count) == (1.0, 1.0, math.inf)

@@ -19,7 +19,7 @@ SLIDES = sash.Query(sash.Time("10s", every="5s"), by="k", on="t", lateness="3s",
 
 
 def rows(count: int, seed: int = 0, keys: int = 3) -> pa.Table:
-    """Rows of some keys, 100 ms apart, each up to 2 seconds behind."""
+    """Rows of some keys, 100 ms apart, each up to 2 seconds out of order."""
     chance = random.Random(seed)
     times = [1_700_000_000_000 + 100 * i - chance.randrange(2000) for i in range(count)]
     columns = [

@@ -114,7 +114,7 @@ def test_errors_name_the_query() -> None:
 # ---- explain ----
 
 
-def test_explain_says_what_is_shared() -> None:
+def test_explain_names_what_is_shared() -> None:
     slides = {"lateness": "10s", "n": sash.count()}
     text = sash.Queries(
         fast=query("1m", lateness="10s"),

@@ -211,7 +211,7 @@ def test_what_has_no_order(type_: pa.DataType) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_to_do(name: str, type_: pa.DataType, says: str) -> None:
+def test_a_refusal_suggests_a_remedy(name: str, type_: pa.DataType, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         bound_query(name, type_)
 

@@ -76,7 +76,7 @@ def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
     check(frame, rows(), in_ranges(QUERIES[name], 6))
 
 
-def test_lifetimes_beside_windows_of_single_aggregates_are_not_split() -> None:
+def test_lifetimes_with_windows_of_single_aggregates_are_not_split() -> None:
     query = Query(Lifetime(), by="k", on=ON, n_=sash.count(), high=sash.max("f").over(Session(3)))
     assert "is combined with windows of single aggregates" in str(why_not_split(query.bind(SCHEMA)))
 

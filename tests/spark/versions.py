@@ -94,7 +94,7 @@ def play(spark: Any, folder: Path, query: Query) -> None:
 
 @pytest.mark.skipif(not HAS_STREAMS, reason="Spark 3.5 has no state for Python; that it says so is tested")
 @pytest.mark.parametrize("name", ["rows, changes", "timestamps, every"])
-def test_a_stream_that_is_stopped_and_goes_on(spark: Any, tmp_path: Path, name: str) -> None:
+def test_a_stream_that_is_stopped_and_continues(spark: Any, tmp_path: Path, name: str) -> None:
     query = STREAMS[name]
     batches = arriving(query, seed=random.Random(3).randrange(9), batches=4)
     for number, parts in enumerate(batches):

@@ -272,7 +272,7 @@ def test_noise(data):
         (b"s\1\0\0\0\xff", "damaged"),
     ],
 )
-def test_damage_says_what_it_is(data, why):
+def test_damage_is_named(data, why):
     with pytest.raises(ValueError, match=why):
         loads(data)
 

@@ -57,7 +57,7 @@ def test_without_a_time_arrival_is_the_order() -> None:
     assert held(Lifetime(), "5 5 3", on=None) == [[0], [0, 1], [0, 1, 2]]
 
 
-def test_session_goes_on_while_the_gap_is_smaller() -> None:
+def test_session_continues_while_the_gap_is_smaller() -> None:
     #   time     1 . 3 3 . . 6 . 8      gap 3: 6 is 3 after 3, a new session
     #   row      0   1 2     3   4
     assert held(Session(3), "1 3 3 6 8") == [[0], [0, 1, 2], [0, 1, 2], [3], [3, 4]]

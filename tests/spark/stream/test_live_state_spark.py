@@ -65,7 +65,7 @@ def test_no_page_is_read_again(spark: Any, tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
 
 
-def test_a_query_that_failed_in_the_middle_goes_on_from_sparks_state(spark: Any, tmp_path: Path) -> None:
+def test_a_query_that_failed_in_the_middle_continues_from_sparks_state(spark: Any, tmp_path: Path) -> None:
     """A row that is late fails a task which has emitted results and claimed its file; then the row is corrected."""
     given = files(tmp_path / "in", [[rows(number)] for number in range(BATCHES)])
     late = pa.record_batch([[1], [0], [1.0]], schema=SCHEMA)

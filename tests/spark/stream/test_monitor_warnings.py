@@ -49,7 +49,7 @@ def watched(*batches: dict[str, Any], **settings: Any) -> Monitor:
 NOON = 12 * 60
 
 
-def test_reports_are_counted_once_and_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_counted_once_and_not_remembered_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Monitor, "KEPT", 3)
     one = watched()
     for i in range(20):
