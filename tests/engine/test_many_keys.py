@@ -59,7 +59,7 @@ def test_a_row_looks_at_the_keys_of_its_bucket(emit: str, window: Any) -> None:
             op.process(batch([11 * i], keys + 9 + i))
         scanned[keys] = live(op).durable.buckets.scanned - before  # type: ignore[union-attr]
         assert scanned[keys] <= 8 * (largest + 1)
-        assert sum(name.startswith("b") for name in store.written) <= 9  # a row of before has waited
+        assert sum(name.startswith("b") for name in store.written) <= 9  # a row of an earlier call has waited
         assert not store.read
     assert len(buckets) > 8
     assert scanned[MANY] <= 4 * scanned[FEW]  # buckets are full, or half full

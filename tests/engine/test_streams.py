@@ -297,7 +297,7 @@ def test_late_rows_are_handed_out_once_and_outlive_snapshots() -> None:
     assert again.late_rows().num_rows == 0
     assert Operator.restore(asked, again.snapshot()).late_rows().num_rows == 0
     assert (again.metrics.late, again.metrics.untimed) == (2, 1)
-    assert operator.late_rows()["x"].to_pylist() == [1, 2], "the first goes on by itself"
+    assert operator.late_rows()["x"].to_pylist() == [1, 2], "the first one continues on its own"
 
 
 def test_a_snapshot_changes_nothing_and_is_the_same_twice() -> None:

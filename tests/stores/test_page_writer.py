@@ -15,7 +15,7 @@ from sash.stores.page_writer import BACKLOG, DELETED_AT_ONCE, Commit, PageWriter
 
 
 class GatedStore(MemoryStore):
-    """A store whose writes wait for a gate, and which tells what was called."""
+    """A store whose writes wait for a gate, and which records its calls."""
 
     def __init__(self) -> None:
         super().__init__()

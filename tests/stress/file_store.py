@@ -31,7 +31,7 @@ def nothing() -> None:
 
 
 class LogStore:
-    """Pages in one file that only grows; a record at its end that is not whole is cut off when it is opened."""
+    """Pages in one file that only grows; an incomplete record at its end is cut off when it is opened."""
 
     middle: Callable[[], None] = staticmethod(nothing)
 
@@ -99,7 +99,7 @@ class LogStore:
 
 
 class PageFiles:
-    """A file a page. A write that is killed leaves some pages written, and one of them in part."""
+    """One file per page. A write that is killed leaves some pages written, and one of them in part."""
 
     middle: Callable[[], None] = staticmethod(nothing)
 

@@ -31,7 +31,7 @@ from tests.shared.streams import Case, StreamStep
 
 @contextmanager
 def tiny_pages() -> Iterator[None]:
-    """Within, everything takes many pages, and pages are merged at once."""
+    """Make pages so small that all state takes many of them, and merge pages at once."""
     with small_pages(2), pytest.MonkeyPatch.context() as patch:
         patch.setattr(eager_pages, "FAN_OUT", 3)
         patch.setattr(eager_pages, "SPARSE", 2)
@@ -75,7 +75,7 @@ class Play:
 
     @property
     def expected(self) -> list[pa.RecordBatch]:
-        """What each call gives."""
+        """The results of each call."""
         return self._reference_run[0]
 
     @property
@@ -107,7 +107,7 @@ class Play:
         return operator.process(step.argument, offset=number)
 
     def done(self, operator: Operator) -> int:
-        """How many calls the state of an operator has behind it."""
+        """The number of calls in the state of an operator."""
         number = 0 if operator.offset is None else int(operator.offset) + 1
         while number < len(self.expected) and self._has_reached(operator.watermark, self.steps[number]):
             number += 1

@@ -57,7 +57,7 @@ class Driver:
             self.kill()
 
     def _start_again(self) -> None:
-        """Do as a supervisor does. Raises AssertionError, unless Spark was only too slow to start a Python worker."""
+        """Start the driver again, as a supervisor does, if Spark was too slow to start a Python worker; else fail."""
         assert BUSY in self.log(), f"the driver has ended:\n{self.log()}"
         assert self.restarts < 3, f"the driver has ended too often:\n{self.log()}"
         self.restarts += 1
@@ -74,7 +74,7 @@ class Driver:
 
 
 def strike(fault: str, driver: Driver, draw: random.Random) -> Callable[[], None]:
-    """Let a fault happen; gives what sets things right again afterwards."""
+    """Inject a fault, and return a function that repairs it."""
     cluster = driver.cluster
     if fault == "driver":
         driver.kill()

@@ -34,7 +34,7 @@ def begun(folder: Path) -> int:
 
 
 def run(folder: Path, draw: random.Random) -> bool:
-    """Start the driver, and kill it some time after it has begun another micro-batch. Gives whether it came to its end.
+    """Start the driver, and kill it some time after it has begun another micro-batch. Returns whether it has finished.
 
     Half of the time it is killed in the middle of that micro-batch, else between it and the next, or in that.
     """

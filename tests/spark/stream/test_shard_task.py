@@ -232,7 +232,7 @@ def test_options_and_emission_are_free_to_change() -> None:
 
 
 def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
-    """A window of so many rows, then micro-batches of 1,000: what the dearest of them read and wrote."""
+    """A window of so many rows, then micro-batches of 1,000: the most that one of them read and wrote."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
     query = Query(Time(width), by="k", on="t", lateness=0, high=sash.max("x"), total=sash.sum("x"))
     stream = FakeStream(query, schema, shards=1)
