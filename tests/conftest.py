@@ -66,7 +66,7 @@ def _is_all_compiled(case: Any) -> bool:
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
 def pytest_leave_out_combinations(items: list[pytest.Item]) -> None:
-    """Leave to `make test-all` what others test as well."""
+    """Leave combinations that other tests cover to `make test-all`."""
     if PROFILE == "quick":
         for item in left_out(items):
             item.add_marker(pytest.mark.all_compiled)
@@ -104,7 +104,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Let the interpreter free all at its end: libraries report what is left as leaks."""
+    """Let the interpreter free all objects at its end: libraries report the rest as leaks."""
     gc.unfreeze()
 
 
@@ -198,14 +198,14 @@ def _without_java(tools: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _interpreted_as_workers(request: pytest.FixtureRequest) -> None:
-    """Compile nothing in this process where Spark's workers do not: doc pages say for themselves what they compile."""
+    """Compile nothing in this process where Spark's workers do not: doc pages choose themselves what they compile."""
     if SWITCHED_OFF and "spark" in request.fixturenames and not {"compiled_workers", "page"} & {*request.fixturenames}:
         switch_off(request.getfixturevalue("monkeypatch"))
 
 
 @pytest.fixture
 def compiled_workers(spark: Any) -> Iterator[None]:
-    """Let Spark's workers compile. Most tests do not: what Spark does with rows and state does not depend on it."""
+    """Let Spark's workers compile. Most tests do not: the handling of rows and state does not depend on it."""
     environment = spark.sparkContext.environment
     environment.update(dict.fromkeys(SWITCHED_OFF, "0"))
     yield

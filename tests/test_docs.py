@@ -24,7 +24,7 @@ PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a page writes, it writes to a directory of its own."""
+    """Each page writes to a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Pages and pictures that are made from the code and from measurements say what these say now."""
+"""Generated pages and pictures are up to date with the code and the measurements."""
 
 from pathlib import Path
 

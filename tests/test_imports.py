@@ -1,4 +1,4 @@
-"""`import sash` is light: what is heavy or optional loads when it is first used. Counted, not clocked."""
+"""`import sash` is light: heavy and optional packages load on first use. Modules are counted; nothing is timed."""
 
 import importlib.util
 import json

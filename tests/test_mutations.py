@@ -1,7 +1,7 @@
 """A test of the tests: with one key line changed, a few named tests of `make test` fail.
 
-Each mutant is a copy of the package in which one line reads otherwise, run in a process of its own. The tests are
-named by hand: if they pass on the mutant, that class of bug has lost its guard. They are chosen to be cheap, and not
+Each mutant is a copy of the package in which one line is changed, run in a process of its own. The tests
+are listed here: if they pass on the mutant, that class of bug has lost its guard. They are chosen to be cheap, and not
 to compile the changed code.
 """
 

@@ -1,4 +1,4 @@
-"""One word, one concept: no two modules and no two public classes share a name, and replaced words stay away.
+"""One word, one concept: no two modules or public classes share a name, and replaced names are not used again.
 
 Words are looked for in the package, its tests, tools, benchmarks and examples. Python files have at most 400 lines.
 """
@@ -31,13 +31,16 @@ OLD_WORDS = {
     *("lane", "lanes", "manners", "met", "pass_through", "played", "pretend", "rolled", "shelf", "shown", "span"),
     *("straddled", "stretch", "summaries", "swept", "told", "twofold", "unsaid", "unseal", "wording"),
 }
-"""Words that VOCABULARY replaced: no identifier is one of them, in any case, with or without underscores around it."""
+"""Replaced words: no identifier is one of them, in any case, with or without underscores around it.
+
+The words to use are in the table "Words" of CONTRIBUTING.md.
+"""
 
 ORDINARY_IN_COMPOUNDS = {
     "met",  # test_the_bound_is_met
     "rolled",  # rolled_back
     "shown",  # test_a_plan_is_shown_as_its_text
-    "span",  # by_span, beside by_com: the parameter of exponentially weighted aggregates
+    "span",  # by_span, as by_com: the parameter of exponentially weighted aggregates
 }
 """Replaced words that a longer name may contain. The others are in no name between underscores, as in `told_by`."""
 

@@ -19,7 +19,7 @@ ASSETS = {f"sash/cli/page/assets/{name}" for name in ("chart.js", "icon.svg", "p
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with both."""
+    """A directory with the wheel and the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True)
     return folder

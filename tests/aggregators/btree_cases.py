@@ -1,4 +1,4 @@
-"""What the tests of structures in order of time share: windows, trees drawn as nested lists, and trees that count."""
+"""Helpers for the tests of time-ordered structures: windows, trees drawn as nested lists, and trees that count."""
 
 from collections import Counter
 from typing import Any
@@ -27,7 +27,7 @@ def letters(structure: Any, count: int = 26) -> Any:
 
 
 def build(structure: Any, shape: Shape, min_arity: int = 2, monoid: Any = JOIN, value: Any = None) -> Any:
-    """A tree of a given shape; an entry's value is the letter of its time: 1 is a, unless `value` says otherwise."""
+    """A tree of a given shape; an entry's value is the letter of its time: 1 is a, unless `value` is given."""
     tree = structure(monoid, min_arity)
     of = value or (lambda t: chr(96 + t))
     nodes = [tree.root]
@@ -85,7 +85,7 @@ def coins(tree: BTreeNodes) -> int:
 
 
 def counting(structure: Any) -> Any:
-    """The structure with counters of what its methods do: `tree.done["split"]`."""
+    """The structure with counters of its operations, such as `tree.done["split"]`."""
 
     def counted(name: str) -> Any:
         method = getattr(structure, name)

@@ -1,4 +1,4 @@
-"""What the tests of bulk eviction share: both structures, filled windows, and an aggregate that counts."""
+"""Helpers for the tests of bulk eviction: both structures, filled windows, and an aggregate that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of FlatFAT share."""
+"""Helpers for the tests of FlatFAT."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ def window_of(values: Any, monoid: Any = JOIN) -> FlatFAT:
 
 
 def leaves(window: FlatFAT) -> int:
-    """How many elements its tree has room for."""
+    """The number of elements that fit into its tree."""
     return 1 << window.height

@@ -1,6 +1,6 @@
-"""A process that works on a window in RocksDB until it is killed: `python -m tests.aggregators.killed_window`.
+"""A process that changes a window in RocksDB until it is killed: `python -m tests.aggregators.killed_window`.
 
-It opens the window, compares it with its definition, prints where it is, and goes on: each next operation depends on
+It opens the window, compares it with its definition, prints where it is, and continues: each next operation depends on
 [F, E) alone, so that the operations of all processes together are one sequence. After each flush it prints [F, E).
 """
 

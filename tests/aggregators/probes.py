@@ -1,4 +1,4 @@
-"""What the tests of single structures share: an aggregate that compiles and does not commute, and a look inside."""
+"""Helpers for the tests of single structures: a compiled aggregate that does not commute, and access to internals."""
 
 import sash
 from sash.aggregators.queue import Queue
@@ -14,5 +14,5 @@ AFFINE = sash.monoid(
 
 
 def held(queue: Queue) -> int:
-    """How many slots hold something."""
+    """The number of slots that are not empty."""
     return sum(value is not None for chunk in queue.chunks.values() for value in chunk)

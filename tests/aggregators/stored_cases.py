@@ -1,4 +1,4 @@
-"""What the tests of windows in a store share: small pages, stores that count, fail and remember, and a crash."""
+"""Helpers for the tests of windows in a store: small pages, stores that count, fail and remember, and a crash."""
 
 from __future__ import annotations
 

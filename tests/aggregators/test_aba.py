@@ -1,4 +1,4 @@
-"""ABA: turned over in place, its answers kept, what it holds and what it costs."""
+"""ABA: reversal in place, stored answers, contents and costs."""
 
 import re
 from typing import Any
@@ -79,7 +79,7 @@ def test_the_aggregates_of_either_part() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 7, 64, 500])
 def test_three_combines_a_round(width: int) -> None:
-    """One for the insert, one for the query, and an element takes part in one turn."""
+    """One ⊕ per insert, one per query, and one per element in a reversal."""
     counted = OpCounter(Sum())
     window = ABA(counted)
     for i in range(width):
@@ -165,7 +165,7 @@ def test_compiled_as_recalc(monoid: Any, workload: str) -> None:
 
 
 def known() -> ABA:
-    """Both parts in use, and an answer kept."""
+    """A window in which both parts are in use, and a result is stored."""
     window = slid(Collect(), 8, 12)
     assert (window.F, window.B, window.E) == (4, 8, 12)
     window.query()

@@ -1,4 +1,4 @@
-"""AMTA step by step: the paper's figures, what is settled when, and what it costs."""
+"""AMTA step by step: the paper's figures, when partials are settled, and costs."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -99,7 +99,7 @@ def test_a_pair_gets_a_parent_when_the_next_one_is_begun() -> None:
 
 
 def test_each_level_ends_in_a_pair_of_its_own() -> None:
-    """The roots of the forest: one or two blocks a level, whatever the size."""
+    """The roots of the forest: one or two blocks per level, whatever the size."""
     window = AMTA(PLAIN)
     for _ in range(200):
         window.insert(1)
@@ -197,7 +197,7 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 50])
 def test_on_average_whatever_the_order_of_operations(workload: str, every: int) -> None:
-    """Two an insert, one an evict, one a query; and to settle, one an evict: all paid when an element comes."""
+    """Two ⊕ per insert, one per evict, one per query, and one per evict to settle; all charged to inserts."""
     counted = OpCounter(PLAIN)
     window = AMTA(counted)
     inserts = queries = 0

@@ -1,4 +1,4 @@
-"""BInt: which intervals it keeps, how few of them answer a query, what they cost; compiled; its own check."""
+"""BInt: which intervals it keeps, how many of them a query needs, costs, compiled code, and `check_invariants`."""
 
 import math
 import pickle
@@ -157,7 +157,7 @@ def test_less_than_one_an_insert_and_log_n_a_query(workload: str) -> None:
 
 
 def test_memory_follows_the_window() -> None:
-    """A chunk begun at either end of a level beside the intervals."""
+    """At most two slots per element, and one chunk at either end of each level."""
     window = BInt(Sum())
     for size in (10, 5000, 300, 2000, 1, 0, 700):
         while len(window) < size:

@@ -1,4 +1,4 @@
-"""The levels: blocks by level and number, given up a few chunks a call, and all of them in the end."""
+"""BlockLevels: blocks by level and number, released a few chunks per call, and all of them in the end."""
 
 import pickle
 import weakref
@@ -146,7 +146,7 @@ operations = st.lists(
 
 
 @given(st.integers(0, 9), operations)
-def test_beside_a_dict(start: int, steps: list[tuple[str, int, int]]) -> None:
+def test_compared_with_a_dict(start: int, steps: list[tuple[str, int, int]]) -> None:
     with small_chunks():
         levels = Levels()
         oracle: dict[tuple[int, int], int] = {}

@@ -274,7 +274,7 @@ class BulkMachine(Machine):
 
 @both
 @pytest.mark.parametrize("subject", CHOICES)
-def test_beside_a_deque(structure: type[BulkEvict], subject: str) -> None:
+def test_compared_with_a_deque(structure: type[BulkEvict], subject: str) -> None:
     named = {"structure": structure, "subject": SUBJECTS[subject], "choice": CHOICES[subject]}
     driven = type(f"{structure.__name__}BulkMachine", (BulkMachine,), named)
     with small_chunks():

@@ -1,4 +1,4 @@
-"""CountedTree and FrequencyTree: comparisons counted, and what their checks of invariants find."""
+"""CountedTree and FrequencyTree: counted comparisons, and `check_invariants`."""
 
 from __future__ import annotations
 

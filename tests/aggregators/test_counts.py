@@ -1,4 +1,4 @@
-"""The costs in ⊕ that the catalogue states, counted."""
+"""Calls of ⊕ are counted and compared with the costs in the catalogue."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""DABALite: every slot against its definition, DABA beside it, what it holds and what it costs."""
+"""DABALite: every slot compared with its definition, results with DABA; contents and costs."""
 
 import re
 from collections import Counter, deque
@@ -93,7 +93,7 @@ def test_every_order_of_twelve_operations() -> None:
 
 
 @workloads
-def test_beside_daba(workload: str) -> None:
+def test_compared_with_daba(workload: str) -> None:
     """The same pointers, and each slot what DABA has there as value or as aggregate."""
     lite, daba = DABALite(Collect()), DABA(Collect())
     for step, operation in enumerate(WORKLOADS[workload](500)):
@@ -132,7 +132,7 @@ def kind_of_step(before: tuple[int, ...], after: tuple[int, ...]) -> str:
 
 @workloads
 def test_the_cost_of_each_kind_of_step(workload: str) -> None:
-    """Beside the one of an insert; the step that flips leaves the last value as it is, its own aggregate."""
+    """In addition to the one ⊕ of an insert; a flip leaves the last value, which is its own aggregate."""
     counted = OpCounter(Sum())
     window = DABALite(counted)
     taken = {"restart": 0, "flip": 1, "shrink": 2, "free ride": 0}

@@ -1,4 +1,4 @@
-"""A monoid that raises in the middle of a change: no answer comes from a window that is half-way through it."""
+"""A monoid that raises during a change: a window that is left incomplete gives no result."""
 
 import pickle
 from typing import Any
@@ -53,7 +53,7 @@ class BrittleForm(ModeForm):
 
 
 def broken(structure: type[InOrder]) -> InOrder:
-    """A window in which ⊕ has just raised, at the insert, the evict or the query of a 13."""
+    """A window in which ⊕ has just raised: at the insert, evict or query of a 13."""
     window = structure(Brittle())
     for x in (1, 13, 2, 3):
         try:

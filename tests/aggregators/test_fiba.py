@@ -1,4 +1,4 @@
-"""FiBA and its baseline step by step: the paper's examples, each change of shape, what is repaired."""
+"""FiBA and its baseline step by step: the paper's examples, each change of shape, and repaired partials."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_an_insert_in_order_touches_the_right_finger_only() -> None:
 
 
 def test_an_insert_out_of_order_walks_to_the_finger() -> None:
-    """Step B→C: into a leaf beside the right spine with two entries: spent 0, billed 2; the spine is repaired."""
+    """Step B→C: into a leaf next to the right spine with two entries: spent 0, billed 2; the spine is repaired."""
     shape = [[[1], 2, [3]], 4, [[5, 7], 8, [9, 10]]]
     tree, paid, billed = step(shape, lambda tree: tree.insert(6, "f"))
     assert (paid, billed) == (0, 2)
@@ -154,7 +154,7 @@ def test_evict_from_an_inner_node_takes_the_youngest_to_its_left_otherwise() -> 
 
 
 def test_rebalancing_that_stops_below_the_inner_node() -> None:
-    """The leaf's merge ends below the root; the repair goes on to the root, and the spine it passed is repaired."""
+    """The leaf's merge ends below the root; the repair continues to the root, and the spine it passed is repaired."""
     shape = [[[1], 2, [3], 4, [5]], 6, [[7], 8, [9]]]
     tree, paid, _ = step(shape, lambda tree: tree.evict(6))
     assert (paid, shape_of(tree)) == (1, [[[1], 2, [3, 4]], 5, [[7], 8, [9]]])

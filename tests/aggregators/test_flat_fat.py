@@ -1,4 +1,4 @@
-"""FlatFAT: the examples of its paper, step by step, and what each part of it costs."""
+"""FlatFAT: the examples of its paper, step by step, and its costs."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""FlatFAT: elements that leave from anywhere, capacity that follows the window, and what is released."""
+"""FlatFAT: elements removed at any position, capacity that follows the window, and released memory."""
 
 import copy
 import pickle
@@ -294,7 +294,7 @@ class FlatFATMachine(Machine):
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_beside_a_deque(subject: str) -> None:
+def test_compared_with_a_deque(subject: str) -> None:
     driven = type("Driven", (FlatFATMachine,), {"structure": FlatFAT, "subject": SUBJECTS[subject]})
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples))

@@ -75,7 +75,7 @@ def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: A
 
 
 def test_compiled_with_holes() -> None:
-    """No kernel of ours does this, but all of it compiles. Not kept on disk: nothing would tell that it changed."""
+    """No kernel of sash edits elements, but this compiles. It is not cached: a change would go unnoticed."""
     code = compiled(edited, entry=True)
     spec = specify(FlatFAT, AFFINE, ("int",))
     for width in (1, 5, 30, 100):
@@ -214,7 +214,7 @@ def test_a_wrong_mark_is_found(inverted: bool) -> None:
 
 
 def test_what_is_not_yet_propagated_may_differ() -> None:
-    """And what is not above a change may not."""
+    """Nodes above a change are not checked until it is propagated; other nodes are."""
     window = known(inverted=False, marking=False)
     window.evict()
     window.insert("x")

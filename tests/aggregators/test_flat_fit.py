@@ -28,7 +28,7 @@ def stored(window: FlatFIT) -> list[tuple[str, int]]:
     return [(window.partials[i], window.pointers[i]) for i in range(window.F, window.E)]
 
 
-# ---- by hand ----
+# ---- fixed examples ----
 
 
 def test_the_drawing() -> None:
@@ -116,7 +116,7 @@ def test_all_ranges_at_each_slide_take_n_minus_1(n: int) -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("often", [1.0, 0.5, 0.1])
 def test_three_operations_a_slide_whenever_it_is_asked(workload: str, often: float) -> None:
-    """Amortised: no run costs more than three for each insert or evict before it."""
+    """Amortised: no sequence costs more than three ⊕ per insert or evict."""
     chance = random.Random(4)
     counted = OpCounter(JOIN)
     window = FlatFIT(counted)

@@ -1,4 +1,4 @@
-"""`check_invariants` can fail: whatever is stored twice over is spoilt, and it must say so.
+"""`check_invariants` finds damage: each redundant value is changed, and it must raise.
 
 The elements of Recalc and the front of TwoStacksLite are stored once: there is nothing to compare them with, and
 only the tests against an oracle judge them.
@@ -19,7 +19,7 @@ WRONG = ("wrong",)
 
 
 def window_in_which(structure: type[InOrder], holds: Callable[[Any], bool]) -> Any:
-    """A window of the structure, after a query, in a state where what is to be spoilt is in use."""
+    """A window of the structure, after a query, in a state that uses the value to be changed."""
     window = structure(Collect())
     for step, operation in enumerate(WORKLOADS["random"](3000)):
         if operation == INSERT:

@@ -16,7 +16,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("structure", "subject"), PAIRS)
-def test_beside_a_deque(structure: str, subject: str) -> None:
+def test_compared_with_a_deque(structure: str, subject: str) -> None:
     driven = machine(IN_ORDER[structure].cls, SUBJECTS[subject])
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))

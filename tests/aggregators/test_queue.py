@@ -22,7 +22,7 @@ def filled(start: int, stop: int) -> Queue:
 
 
 @given(st.integers(0, 3 * SIZE), st.lists(st.sampled_from(["push", "push", "drop"]), max_size=400))
-def test_beside_a_deque(start: int, steps: list[str]) -> None:
+def test_compared_with_a_deque(start: int, steps: list[str]) -> None:
     queue, oracle = Queue(), deque[int]()
     front = back = start
     for step in steps:
@@ -131,8 +131,8 @@ def test_an_emptied_window_keeps_one_chunk_at_most(record: Record, size: int) ->
 
 
 @records
-def test_space_is_what_the_catalogue_says(record: Record) -> None:
-    """In slots, at the fullest, and beside one chunk begun at either end of each queue."""
+def test_space_is_that_of_the_catalogue(record: Record) -> None:
+    """At most the slots in the catalogue, and one chunk at either end of each queue."""
     window = record.cls(fitting(record.cls))
     n = 20 * SIZE
     for i in range(3 * n):

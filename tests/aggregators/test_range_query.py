@@ -1,4 +1,4 @@
-"""What the structures of dyadic blocks share: any range of the window, in window order."""
+"""Structures of dyadic blocks: any range of the window is queried, in window order."""
 
 import math
 from typing import Any
@@ -60,7 +60,7 @@ def test_a_range_takes_two_log_of_its_length(structure: type[RangeQuery]) -> Non
 
 @every
 def test_the_youngest_of_more_than_there_are(structure: type[RangeQuery]) -> None:
-    """As kernels ask, while a window fills."""
+    """Kernels query more elements than there are while a window fills."""
     window = window_between(structure, 2, 7, Collect())
     assert [window.last(n) for n in (1, 4, 5, 6, 100)] == [
         (6,), (3, 4, 5, 6), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6)
@@ -115,7 +115,7 @@ class DyadicMachine(Machine):
 
 @every
 @pytest.mark.parametrize("subject", ["join", "collect"])
-def test_beside_a_deque(structure: type[RangeQuery], subject: str) -> None:
+def test_compared_with_a_deque(structure: type[RangeQuery], subject: str) -> None:
     driven = type("Driven", (DyadicMachine,), {"structure": structure, "subject": SUBJECTS[subject]})
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))

@@ -44,7 +44,7 @@ def start(window: InOrder) -> None:
 
 
 def step(window: InOrder, state: str) -> None:
-    """From the state before."""
+    """Apply a step to the previous state."""
     if state in INSERTED:
         window.insert(INSERTED[state])
     elif state != "a":

@@ -154,7 +154,7 @@ def format_result(result: Any) -> str:
 
 @pytest.mark.parametrize("name", SELECTIVE)
 @given(data=st.data())
-def test_every_range_beside_recalc(name: str, data: st.DataObject) -> None:
+def test_every_range_compared_with_recalc(name: str, data: st.DataObject) -> None:
     monoid, values = SELECTIVE[name]
     ranges = tuple(data.draw(st.lists(st.integers(1, 12), max_size=4)))
     window, oracle = SlickDequeNonInv(monoid, ranges), Recalc(monoid)
@@ -255,7 +255,7 @@ def test_the_worst_case_is_a_great_value_after_a_falling_window() -> None:
 
 @pytest.mark.parametrize("count", [1, 50, 400])
 def test_all_ranges_are_answered_in_one_walk(count: int) -> None:
-    """Each node is visited at most once, however many ranges there are: no search starts over."""
+    """Each node is visited at most once, whatever the number of ranges."""
     window = window_of(range(400, 0, -1), ranges=tuple(range(1, count + 1)))
     reads = []
     positions = window.positions

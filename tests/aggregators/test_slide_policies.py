@@ -1,4 +1,4 @@
-"""Slide policies: what `enforce` evicts from LogMTA and AMTA, and how often it asks."""
+"""Slide policies: what `enforce` evicts from LogMTA and AMTA, and how often it calls the policy."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_running_example_on_a_stream(structure: type[BulkEvict], kind: Any) 
 
 @both
 def test_all_that_is_older_than_the_maximum(structure: type[BulkEvict]) -> None:
-    """Experiment 3: what is older than the maximum will never be the answer again."""
+    """Experiment 3: elements older than the maximum can never be the result again."""
     window = structure(DirectProduct(Max(), Last()))
     chance = random.Random(5)
     held: list[int] = []

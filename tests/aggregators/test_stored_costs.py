@@ -1,4 +1,4 @@
-"""What a window in a store costs: calls, pages and memory, counted."""
+"""Costs of a window in a store: calls, pages and memory are counted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_rounds_cost_far_less_than_a_call_each(structure: type[BulkEvict]) -> No
 
 @both
 def test_single_evictions_find_their_pages_in_memory(structure: type[BulkEvict]) -> None:
-    """A page is read ahead when less than half of the one before it is left: nobody waits for it."""
+    """A page is read ahead when less than half of the previous one is left, so that no eviction waits."""
 
     class Readers(MemoryStore):
         threads: ClassVar[list[bool]] = []
@@ -132,7 +132,7 @@ def test_a_bulk_eviction_by_a_policy_reads_some_log_n_pages(structure: type[Bulk
 
 @both
 def test_a_bulk_eviction_does_not_wait_for_deletions(structure: type[BulkEvict]) -> None:
-    """It hands a range to the background, not a name for each page."""
+    """It passes a range to the background thread, not the names of all pages."""
     with small_pages():
         window = structure(COUNT, store=CountingStore())
         window.insert_many(range(4096))
@@ -146,7 +146,7 @@ def test_a_bulk_eviction_does_not_wait_for_deletions(structure: type[BulkEvict])
 
 @both
 def test_memory_does_not_follow_the_window(structure: type[BulkEvict]) -> None:
-    """A few pages a level, whatever the window; and those that wait to be written."""
+    """Memory holds a few pages per level, whatever the window, and pages that wait to be written."""
     with small_pages(3):
         for size in (100, 1000, 10_000):
             window = structure(COUNT, store=CountingStore())

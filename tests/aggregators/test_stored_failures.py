@@ -21,8 +21,8 @@ from tests.engine.interrupts import interrupted
 both = pytest.mark.parametrize("structure", STRUCTURES)
 
 
-class Strikes:
-    """Strings one after the other, by a ⊕ that raises when its time has come."""
+class FailingJoin:
+    """Concatenates strings by a ⊕ that raises in the call that `left` counts down to."""
 
     def __init__(self) -> None:
         self.left = -1
@@ -66,19 +66,19 @@ def test_a_combine_that_raises_changes_nothing(structure: type[BulkEvict], opera
     raised = 0
     with small_pages():
         for seed in range(24):
-            strikes = Strikes()
-            window = some_window(structure, strikes.monoid, seed, MemoryStore())
+            join = FailingJoin()
+            window = some_window(structure, join.monoid, seed, MemoryStore())
             before = len(window), list(window)
-            strikes.left = 1 + seed % 3
+            join.left = 1 + seed % 3
             try:
                 OPERATIONS[operation](window)
             except ArithmeticError:
                 raised += 1
-                strikes.left = -1
+                join.left = -1
                 window.check_invariants()
                 assert contents(window) == (*before, "".join(before[1]))
                 OPERATIONS[operation](window)
-            strikes.left = -1
+            join.left = -1
             window.check_invariants()
             assert window.query() == "".join(window)
             window.close()
@@ -116,27 +116,27 @@ def test_a_read_that_fails_changes_nothing(structure: type[BulkEvict], operation
 
 @both
 def test_an_insert_that_fails_where_a_page_begins(structure: type[BulkEvict]) -> None:
-    """The page before is complete when it is begun, and is not when that is taken back."""
+    """A new page completes the previous one; if the insert is undone, that is incomplete again."""
     raised = 0
     with small_pages():
         for n in range(4, 60):
-            strikes, store = Strikes(), MemoryStore()
-            window = structure(strikes.monoid, store=store)
+            join, store = FailingJoin(), MemoryStore()
+            window = structure(join.monoid, store=store)
             window.insert_many("ab" * (n // 2) + "c" * (n % 2))
-            strikes.left = 1
+            join.left = 1
             try:
                 window.insert("x")
             except ArithmeticError:
                 raised += 1
                 window.flush()
-                assert len(structure(strikes.monoid, store=store.copy())) == n
+                assert len(structure(join.monoid, store=store.copy())) == n
                 window.insert("x")
-            strikes.left = -1
+            join.left = -1
             window.insert_many("defgh")
             held = contents(window)
             assert held[0] == n + 6
             window.close()
-            assert contents(structure(strikes.monoid, store=store)) == held
+            assert contents(structure(join.monoid, store=store)) == held
     assert raised > 25
 
 
@@ -178,11 +178,11 @@ def test_an_interrupt_at_any_line_changes_nothing(structure: type[BulkEvict], mo
 
 @both
 def test_insert_many_that_fails_half_way_keeps_what_came_before(structure: type[BulkEvict]) -> None:
-    strikes = Strikes()
+    join = FailingJoin()
     with small_pages():
-        window = structure(strikes.monoid, store=MemoryStore())
+        window = structure(join.monoid, store=MemoryStore())
         window.insert_many("abcdefgh")
-        strikes.left = 9
+        join.left = 9
         with pytest.raises(ArithmeticError, match="struck") as caught:
             window.insert_many("ijklmnopqrstuvwxyz")
         done = len(window) - 8

@@ -1,4 +1,4 @@
-"""AMTA and LogMTA in a store: beside plain lists, opened again, and opened from what a crash could leave."""
+"""AMTA and LogMTA in a store, compared with lists: also reopened, and opened after a crash."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Driven:
 
 @both
 @pytest.mark.parametrize("seed", range(4))
-def test_beside_a_list(structure: type[BulkEvict], seed: int) -> None:
+def test_compared_with_a_list(structure: type[BulkEvict], seed: int) -> None:
     chance = random.Random(seed)
     with small_pages(1 + seed % 3):
         driven = Driven(structure(JOIN, store=MemoryStore()))
@@ -157,7 +157,7 @@ def test_a_window_in_memory_has_nothing_to_flush(structure: type[BulkEvict]) -> 
 
 
 @both
-def test_a_window_goes_on_where_it_was_closed(structure: type[BulkEvict]) -> None:
+def test_a_window_continues_where_it_was_closed(structure: type[BulkEvict]) -> None:
     chance = random.Random(5)
     store = MemoryStore()
     with small_pages():

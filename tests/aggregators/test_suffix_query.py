@@ -1,4 +1,4 @@
-"""What the structures share that answer several ranges together: how ranges are given, kept and answered."""
+"""Structures that answer several ranges together: how ranges are given, kept and answered."""
 
 import copy
 import pickle
@@ -218,7 +218,7 @@ class RangedMachine(Machine):
 
     @rule(data=st.data(), width=st.integers(1, 9), rounds=st.integers(1, 12))
     def slide(self, data: st.DataObject, width: int, rounds: int) -> None:
-        """Evict if full, insert, all answers: as the paper does it."""
+        """Evict if full, insert, and query all ranges, as in the paper."""
         for _ in range(rounds):
             while len(self.inserted) >= width:
                 self.evict()
@@ -234,7 +234,7 @@ def ranged_machine(structure: type[RegisteredRanges], subject: Subject) -> type[
 
 
 @pytest.mark.parametrize(("structure", "subject"), PAIRS)
-def test_beside_a_deque(structure: type[RegisteredRanges], subject: str) -> None:
+def test_compared_with_a_deque(structure: type[RegisteredRanges], subject: str) -> None:
     driven = ranged_machine(structure, SUBJECTS[subject])
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 2))

@@ -1,4 +1,4 @@
-"""What the structures in order of time share: the way in and out, nulls, and copies."""
+"""All time-ordered structures: inserts and evictions, nulls, and copies."""
 
 import copy
 import datetime as dt
@@ -132,7 +132,7 @@ def test_rows_without_inputs(structure: Any) -> None:
 
 @every
 @pytest.mark.parametrize("min_arity", [2, 3, 4])
-def test_insert_many_is_insert_again_and_again(structure: Any, min_arity: int) -> None:
+def test_insert_many_is_insert_repeatedly(structure: Any, min_arity: int) -> None:
     for length in (1, 2, 7, 50, 300):
         one, many = (window_of(structure, JOIN, [(i * 3, "-") for i in range(60)], min_arity) for _ in range(2))
         times = [i * 37 % 211 for i in range(length)]
@@ -223,7 +223,7 @@ def test_what_leaves_is_released(structure: Any) -> None:
 
 @every
 def test_memory_follows_the_window_down_after_bulk_eviction(structure: Any) -> None:
-    """A few nodes an operation, or all when `len` is asked."""
+    """A few nodes are released per operation, or all by `len`."""
     window = letters(structure, 2000)
     nodes = len(window.links.rows)
     window.evict_through(1989)

@@ -1,4 +1,4 @@
-"""Costs of the structures in order of time, counted: ⊕, nodes visited, coins, nodes that bulk operations touch."""
+"""Counted costs of time-ordered structures: ⊕, visited nodes, coins, nodes that bulk operations touch."""
 
 import math
 import random
@@ -108,7 +108,7 @@ def test_a_short_range_near_an_end_visits_few_nodes() -> None:
 @pytest.mark.parametrize("min_arity", [2, 4, 8])
 @pytest.mark.parametrize("young", [True, False])
 def test_a_search_at_distance_d_visits_as_many_nodes_as_log_d(min_arity: int, young: bool) -> None:
-    """Up the spine without a look into the nodes, and down as many levels."""
+    """A search goes up the spine without reading nodes, and down as many levels."""
     window = window_of(counting(FiBA), range(SIZE), min_arity)
     for d in (0, 1, 2, 5, 10, 30, 100, 300, 1000, SIZE // 2 - 1):
         window.done.clear()
@@ -144,7 +144,7 @@ def test_two_coins_an_operation_are_enough(arrival: str, min_arity: int) -> None
 
 
 def test_back_and_forth_at_a_border_costs_less_than_a_coin() -> None:
-    """Where a tree of MAX_ARITY = 2·MIN_ARITY - 1 would split and merge for ever."""
+    """Where a tree of MAX_ARITY = 2·MIN_ARITY - 1 would split and merge forever."""
     window = window_of(counting(FiBA), range(SIZE))
     window.done.clear()
     for i in range(500):
@@ -200,7 +200,7 @@ def test_a_batch_computes_each_aggregate_once(structure: Any, size: int) -> None
 
 
 def test_nodes_that_are_done_with_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in compiled code, where an operation returns no memory: a window that slides for ever needs no new nodes."""
+    """As in compiled code, where an operation returns no memory: a window that slides forever needs no new nodes."""
     monkeypatch.setattr("sash.aggregators.btree_storage.BACK", 0)
     window = window_of(FiBA, range(500), 2)
     for i in range(300):

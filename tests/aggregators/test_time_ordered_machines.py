@@ -16,7 +16,7 @@ from tests.conformance.timed_machines import timed_machine
 @pytest.mark.parametrize("min_arity", [2, 3])
 @pytest.mark.parametrize("subject", ["join", "max"])
 @pytest.mark.parametrize("structure", TIMED)
-def test_beside_a_dict(structure: str, subject: str, min_arity: int, back: int) -> None:
+def test_compared_with_a_dict(structure: str, subject: str, min_arity: int, back: int) -> None:
     """`back=0`: as compiled, nodes that are done with are taken again and not returned."""
     driven = timed_machine(TIMED[structure].cls, SUBJECTS[subject], min_arity)  # type: ignore[arg-type]
     if back == 0:

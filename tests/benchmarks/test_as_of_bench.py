@@ -1,4 +1,4 @@
-"""The benchmark of as_of compares equal results, and says what it misses."""
+"""The benchmark of as_of compares equal results, and reports missed goals."""
 
 from typing import Any
 

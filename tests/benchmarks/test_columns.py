@@ -1,4 +1,4 @@
-"""What the tables of columns say about given figures, and who is asked for how much."""
+"""The tables of column benchmarks for given figures, and which library is measured for how many rows."""
 
 import pytest
 

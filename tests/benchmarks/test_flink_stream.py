@@ -1,4 +1,4 @@
-"""The page of streams beside Flink, from figures that are made up: ratios, losses, what did not end. Needs no Flink."""
+"""The page that compares streams with Flink, from invented figures: ratios, losses, unfinished runs."""
 
 from pathlib import Path
 

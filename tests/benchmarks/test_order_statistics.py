@@ -1,4 +1,4 @@
-"""The benchmark of order statistics compares equal results, and says what it misses."""
+"""The benchmark of order statistics compares equal results, and reports missed goals."""
 
 import numpy as np
 import pandas as pd

@@ -40,7 +40,7 @@ def test_ratios() -> None:
     ]
 
 
-def test_beside_flink() -> None:
+def test_compared_with_flink() -> None:
     assert rows_of({"at rows": [0.25, 0.5, 1.0]}, {"at rows": [20.0, 200.0, math.inf]}) == [
         ["at rows, sash", "0.25", "0.50", "1.00"],
         ["at rows, Flink", "20", "200", f"not finished in {BUDGET} s"],

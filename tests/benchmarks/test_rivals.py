@@ -1,4 +1,4 @@
-"""The comparison table says the same everywhere: on a little data, everybody's results are ours."""
+"""The libraries of the comparison table compute equal results, tested on little data."""
 
 from functools import cache
 

@@ -65,7 +65,7 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert "not finished" not in said
 
 
-def test_a_plan_that_did_not_end_says_so() -> None:
+def test_a_plan_that_did_not_end_is_reported() -> None:
     said = section(FOUND | {(THEIR_MINUTE, FEW): Figures(20, 0, 1, 0, 2, 3)}, HELD, QUICK, complete=True)
     assert f"not finished: under 2 of 3 in {QUICK.short} s" in said
     assert f"20 (2 of 3 in {QUICK.budget} s)" in said

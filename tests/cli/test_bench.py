@@ -1,4 +1,4 @@
-"""`sash bench`: what is measured is the same query everywhere, and ratios follow from the times."""
+"""`sash bench`: the same query is measured everywhere, and ratios are computed from the times."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_sql_in_a_terminal(trades: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_sql_from_file_to_file(trades: Path, suffix: str) -> None:
-    """What one command has written, the next one reads."""
+    """The output file of one command is the input of the next."""
     copy, found = trades.with_name(f"copy.{suffix}"), trades.with_name(f"found.{suffix}")
     same = "SELECT t, k, price, count(*) OVER (ORDER BY t ROWS 1 PRECEDING) AS n FROM t"
     done = typed("sql", same, f"t={trades}", "--out", copy)

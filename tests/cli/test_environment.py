@@ -1,4 +1,4 @@
-"""What `sash info` says of packages that are missing."""
+"""What `sash info` reports about missing packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: what `sash run` writes is what the query gives; mistakes have file, line and the nearest name."""
+"""Jobs: `sash run` writes the results of the query; errors name the file, the line and the nearest name."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_run() -> None:
 
 
 def test_run_again_with_a_store() -> None:
-    """Each result is there once, though the job runs three times."""
+    """Each result is written once, though the job runs three times."""
     more = ["--set", "store.kind=rocksdb", "--set", "store.path=state", "--set", "options.finish=false"]
     Path("rows/1.parquet").rename("later.parquet")
     assert typed("run", "job.toml", *more).out == "4 rows in, 1 rows out, not finished\n"

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn is what `sash.rolling` gives."""
+"""Plots show the results of `sash.rolling`."""
 
 from __future__ import annotations
 

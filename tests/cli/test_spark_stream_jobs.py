@@ -59,7 +59,7 @@ def _rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(number: int, rows: pa.Table, kind: str = "parquet") -> None:
-    """Write a file of rows, one second after the one before: Spark reads the oldest first."""
+    """Write a file of rows, one second after the previous one: Spark reads the oldest first."""
     path = Path("rows", f"{number}.{kind}")
     if kind == "parquet":
         pq.write_table(rows, path)

@@ -32,7 +32,7 @@ IMPORTED = [
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ class Done:
 
 
 class Terminal(io.StringIO):
-    """A standard output that says it is a terminal."""
+    """A standard output that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -3,7 +3,7 @@
     insert, fill, evict, drain, query, iterate, clear, copy, pickle, null      in any order
     after each: check_invariants(), len(), the memory in use
 
-It runs on chunks of four slots, so that every border between two chunks is crossed again and again.
+It runs on chunks of four slots, so that every border between two chunks is crossed repeatedly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SUBJECTS = {
 
 
 def admits(structure: type[InOrder], monoid: Monoid) -> bool:
-    """Does the monoid declare what the structure needs?"""
+    """Does the monoid declare the properties that the structure needs?"""
     return all(getattr(monoid, need) for need in structure.needs)
 
 
@@ -145,7 +145,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def copy(self, data: st.DataObject) -> None:
-        """The twin goes on; what happens to the original must not reach it."""
+        """The twin continues; what happens to the original must not reach it."""
         original, self.window = self.window, self.window.copy()
         assert original is not self.window
         original.insert(data.draw(self.subject.values))

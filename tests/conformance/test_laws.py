@@ -87,7 +87,7 @@ def test_laws_on_columns(name: str, kinds: tuple[Kind, ...]) -> None:
 
 @pytest.mark.parametrize("name", MONOIDS)
 def test_dumped_states_come_back_to_another_instance(name: str) -> None:
-    """State outlives the process: what one instance writes, an equal one reads."""
+    """States outlive the process: an equal instance reads the states that another has written."""
     monoid, twin = MONOIDS[name], (monoids() | with_added_inputs())[name]
     assert monoid == twin
     if monoid.dump is None:
@@ -121,7 +121,7 @@ def test_discovery_finds_products() -> None:
 
 
 def test_all_that_is_discovered_is_tested() -> None:
-    """A monoid runs on columns, or says why it never does."""
+    """A monoid runs on columns, or gives the reason why it never does."""
     for name, monoid in MONOIDS.items():
         assert bool(monoid.interpreted_only) != any(form[0] == name for form in FORMS), name
 

@@ -50,7 +50,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Run:
-    """What a window answered after each operation, and the window at the end."""
+    """The results of a window after each operation, and the window at the end."""
 
     results: list[Any]
     aggregates: list[Any]
@@ -216,7 +216,7 @@ def test_something_is_refused() -> None:
 
 
 def state_shape(form: Form) -> Any:
-    """How its states lie in columns; a form that has no such shape stands for itself, and fails by itself."""
+    """The columns of its states; a form without such a shape is a shape of its own."""
     try:
         return specify(Recalc, form.generic, form.kinds).layouts.state.shape
     except NotColumnar:
@@ -224,7 +224,7 @@ def state_shape(form: Form) -> Any:
 
 
 def sort_of(form: Form) -> str:
-    """What its machine code has to deal with: a scalar, a tuple, tuples in a tuple, a result that may be null."""
+    """The layout that machine code handles: a scalar, a tuple, tuples in a tuple, a result that may be null."""
     shape = state_shape(form)
     if may_be_null(form):
         return "optional"
@@ -354,7 +354,7 @@ def types_of(result: Any) -> Any:
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_every_form_lies_in_columns(form: Form) -> None:
-    """So that none runs interpreted unnoticed. Nothing is compiled to find out."""
+    """No form runs interpreted unnoticed. Nothing is compiled for this check."""
     specify(Recalc, form.generic, form.kinds)
 
 

@@ -41,7 +41,7 @@ Step = tuple[int, int, int]
 
 
 def steps(arrival: str, length: int) -> list[Step]:
-    """Events as they arrive; between them others leave, and ranges are asked for."""
+    """Events as they arrive, with evictions and queries of ranges between them."""
     taken: list[Step] = []
     times = ARRIVALS[arrival](length)
     for i, time in enumerate(times):
@@ -59,7 +59,7 @@ def steps(arrival: str, length: int) -> list[Step]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a window answered after each step, and its elements at the end."""
+    """The results of a window after each step, and its elements at the end."""
 
     run: Run
     elements: list[Any]

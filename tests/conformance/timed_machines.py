@@ -18,7 +18,7 @@ from sash.aggregators.time_ordered import TimeOrdered
 from tests.conformance.machines import Subject
 
 TIMES = st.integers(0, 60)
-"""Few, so that they meet again and again."""
+"""Few, so that equal times are frequent."""
 
 
 class TimedMachine(RuleBasedStateMachine):
@@ -133,7 +133,7 @@ class TimedMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def copy(self, data: st.DataObject) -> None:
-        """The twin goes on; what happens to the original must not reach it."""
+        """The twin continues; what happens to the original must not reach it."""
         original, self.window = self.window, self.window.copy()
         original.insert(data.draw(TIMES), data.draw(self.subject.values))
         original.evict_through(data.draw(TIMES))
@@ -156,7 +156,7 @@ class TimedMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_follows_the_window(self) -> None:
-        """Of what left, no more is kept than the largest window since the last look had."""
+        """No more evicted elements are kept than the largest window since the last check had."""
         self.most = max(self.most, len(self.at))
         assert len(self.window.links.rows) <= (self.most + 9) // (self.min_arity - 1) + 8
 

@@ -6,7 +6,7 @@ from sash.stores import MemoryStore
 
 
 class CountingStore(MemoryStore):
-    """Pages in memory; the names of those that were read, written and dropped since `forget`, and how often it read."""
+    """A store that records the names of pages read, written and deleted since `forget`, and counts its reads."""
 
     def __init__(self, pages: Mapping[str, bytes] | None = None) -> None:
         super().__init__(dict(pages or {}))

@@ -1,4 +1,4 @@
-"""State made by hand: pages of a query in which one column has other values, and a checksum that fits."""
+"""Crafted state: pages of a query in which one column has other values, with a matching checksum."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from sash.engine.state_header import directories
 from sash.stores import MemoryStore
 from sash.stores.page import pack
 from sash.stores.page import unpack as unpack_page
-from tests.fuzz.frames import opened
+from tests.fuzz.envelopes import unwrapped
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 KEYS = ["a", "b", "a", "b", "a", "c", "a", "b"]
@@ -61,25 +61,25 @@ def layouts(meta: dict[str, Any], kind: str) -> list[Any]:
 
 
 def crafted(asked: sash.Query, page: bytes, batch: int, column: str, change: Callable[[list[Any]], list[Any]]) -> bytes:
-    """A page with other values in a column, and a checksum that fits."""
-    parts = opened(page)
-    kinds = schemas(asked, parts.kind)
-    if parts.kind in ("bucket", "segment"):
+    """A page with other values in a column, and a matching checksum."""
+    envelope = unwrapped(page)
+    kinds = schemas(asked, envelope.kind)
+    if envelope.kind in ("bucket", "segment"):
 
         def stored(meta: Mapping[str, Any]) -> list[pa.Schema]:
-            ways = layouts(dict(meta), parts.kind)
+            ways = layouts(dict(meta), envelope.kind)
             return [kind if how is None else stored_fields(kind, how) for kind, how in zip(kinds, ways, strict=True)]
 
-        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, stored, "it")
-        ways = layouts(meta, parts.kind)
+        meta, batches = unpack_page(page, envelope.kind, envelope.fingerprint, stored, "it")
+        ways = layouts(meta, envelope.kind)
         every = zip(batches, kinds, ways, strict=True)
         batches = [one if how is None else restored(one, kind, how) for one, kind, how in every]
         whole = [[-1] * one.num_columns for one in batches]
-        meta["columns"] = whole if parts.kind == "bucket" else whole[1]
+        meta["columns"] = whole if envelope.kind == "bucket" else whole[1]
     else:
-        meta, batches = unpack_page(page, parts.kind, parts.fingerprint, kinds, "it")
+        meta, batches = unpack_page(page, envelope.kind, envelope.fingerprint, kinds, "it")
     given = batches[batch]
     at = given.schema.get_field_index(column)
     new = pa.array(change(given.column(at).to_pylist()), given.schema.field(at).type)
     batches[batch] = given.set_column(at, given.schema.field(at), new)
-    return pack(parts.kind, parts.fingerprint, meta, batches)
+    return pack(envelope.kind, envelope.fingerprint, meta, batches)

@@ -1,14 +1,14 @@
 """Compare an engine with the reference: both get the same calls, and must give the same results.
 
     steps      process   process   snapshot   advance   finish
-    engine     ▢         ▢         ▢─▶▢       ▢         ▢          goes on from its snapshot
+    engine     ▢         ▢         ▢─▶▢       ▢         ▢          continues from its snapshot
     reference  ▢         ▢                    ▢         ▢
 
 - In modes "rows" and "given" each call gives the same results: the watermark says which. In mode "sorted" an engine may
   give a result as soon as it knows it, so all calls are compared together.
 - Results are in order within a key and a window. Rows that are passed on, late or untimed, stand outside that order.
-- Eager results of exact aggregates agree call by call, with their revisions; those of inexact ones, whose digits hang
-  on the shape of the fold, in their last revision.
+- Eager results of exact aggregates agree call by call, with their revisions; those of inexact ones, whose
+  last digits depend on the order of the fold, only in their last revision.
 """
 
 import math
@@ -27,12 +27,12 @@ from tests.shared.streams import Case, StreamStep
 Begin = Callable[..., Any]
 """`begin(query, schema, mode)` gives an engine."""
 Resume = Callable[..., Any]
-"""`resume(query, snapshot)` gives an engine that goes on from a snapshot."""
+"""`resume(query, snapshot)` gives an engine that continues from a snapshot."""
 
 
 def compare_with_reference(case: Case, begin: Begin, resume: Resume) -> None:
     """Run a case on an engine and on the reference. Raises AssertionError where they disagree."""
-    engine, truth = begin(case.query, case.schema, case.mode), Reference(case.query, case.schema, mode=case.mode)
+    engine, reference = begin(case.query, case.schema, case.mode), Reference(case.query, case.schema, mode=case.mode)
     got: list[pa.RecordBatch] = []
     expected: list[pa.RecordBatch] = []
     for step in case.steps:
@@ -40,16 +40,16 @@ def compare_with_reference(case: Case, begin: Begin, resume: Resume) -> None:
             engine = resume(case.query, engine.snapshot())
             continue
         try:
-            expected.append(run_step(truth, step))
+            expected.append(run_step(reference, step))
         except ValueError:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
                 run_step(engine, step)
             break
         got.append(run_step(engine, step))
         if case.mode != "sorted":
-            assert (counted(engine, "late"), counted(engine, "untimed")) == (truth.late, truth.untimed)
+            assert (counted(engine, "late"), counted(engine, "untimed")) == (reference.late, reference.untimed)
         assert got[-1].schema == expected[-1].schema, f"{got[-1].schema}\nis not\n{expected[-1].schema}"
-        assert_same(engine.late_rows(), truth.late_rows(), ordered=False)
+        assert_same(engine.late_rows(), reference.late_rows(), ordered=False)
     compare(case, got, expected)
 
 
@@ -80,19 +80,19 @@ def compare(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch
 
 
 def same_output(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
-    """Results in order within key and window, rows that were passed on as a bag."""
+    """Compare results in order within key and window, and rows that were passed on in any order."""
     per_row = case.query.bind(case.schema).per_row
-    # any id will do for a slide, if it is a stable one: `compare_last_revisions` leans on it
+    # the id of a slide may be any that is stable: `compare_last_revisions` relies on it
     without = ["_row"] if case.query.emit == "eager" and not per_row else []
-    mine, my_side_output = parted(case, as_rows(got, without))
-    theirs, their_side_output = parted(case, as_rows(expected, without))
+    mine, my_side_output = split_side_output(case, as_rows(got, without))
+    theirs, their_side_output = split_side_output(case, as_rows(expected, without))
     by = [*case.query.by, *(["window"] if "window" in expected[0].schema.names else [])] if expected else []
     assert_same(mine, theirs, by=by, loose=loose(case.query))
     assert_same(my_side_output, their_side_output, ordered=False)
 
 
-def parted(case: Case, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Results, and rows that were only passed on."""
+def split_side_output(case: Case, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Split rows into results and rows that were only passed on."""
     untimed = case.mode == "sorted" and "t" in case.query.on
     in_side_output = [row.get("_late") is True or (untimed and "t" in row and is_no_time(row["t"])) for row in rows]
     results = [row for row, is_side in zip(rows, in_side_output, strict=True) if not is_side]
@@ -105,7 +105,7 @@ def is_no_time(time: Any) -> bool:
 
 
 def compare_last_revisions(case: Case, got: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
-    """The last revision of each result; and revisions count up from 0."""
+    """Compare the last revision of each result; revisions must count up from 0."""
     last = []
     for batches in (got, expected):
         newest: dict[int, dict[str, Any]] = {}

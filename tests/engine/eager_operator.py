@@ -1,4 +1,4 @@
-"""An operator around the eager engine, as the tests need it: watermark, late rows, snapshots; all or nothing."""
+"""An operator around the eager engine, for tests: watermark, late rows, snapshots, and atomic calls."""
 
 import math
 import time
@@ -21,7 +21,7 @@ from sash.stores import MemoryStore
 
 
 class EagerOperator:
-    """What an operator of a query with emit="eager" is to do with the engine."""
+    """A minimal operator of a query with emit="eager"."""
 
     def __init__(self, query: sash.Query, schema: pa.Schema, mode: str = "rows", retract: str | None = None) -> None:
         self.query, self.schema, self.mode = query, schema, mode
@@ -39,31 +39,33 @@ class EagerOperator:
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.watermark == math.inf and self.bound_query.time is None:
             raise ValueError("finish() has been called")
-        arrived = self.watermark_tracker.classify(batch, self.watermark, self.rows_in)
-        self.watermark_tracker.refuse(arrived, batch)
-        self.limits.require(batch, arrived.time, arrived.taken)
+        classified = self.watermark_tracker.classify(batch, self.watermark, self.rows_in)
+        self.watermark_tracker.refuse(classified, batch)
+        self.limits.require(batch, classified.time, classified.taken)
         arrival = np.arange(self.rows_in, self.rows_in + batch.num_rows)
         table = plain_batch(batch, self.plain)
-        given = TimedRows(table, arrived.time, arrival)
-        if not arrived.all_taken:
-            given = TimedRows(table.filter(array(arrived.taken)), arrived.time[arrived.taken], arrival[arrived.taken])
+        given = TimedRows(table, classified.time, arrival)
+        if not classified.all_taken:
+            given = TimedRows(
+                table.filter(array(classified.taken)), classified.time[classified.taken], arrival[classified.taken]
+            )
         try:
-            found = self.engine.process(given, arrived.watermark)
+            found = self.engine.process(given, classified.watermark)
             self.engine.commit()
         except BaseException:
             self.engine.rollback()
             raise
         self.engine.compact()
-        self.watermark = arrived.watermark
+        self.watermark = classified.watermark
         self.rows_in += batch.num_rows
-        self.metrics["late"] += int(arrived.late.sum())
-        self.metrics["untimed"] += int(arrived.untimed.sum())
-        if arrived.all_taken:
+        self.metrics["late"] += int(classified.late.sum())
+        self.metrics["untimed"] += int(classified.untimed.sum())
+        if classified.all_taken:
             return found
-        late = chosen_rows(batch, self.schema, self.plain, ~arrived.taken)
+        late = chosen_rows(batch, self.schema, self.plain, ~classified.taken)
         self.late.append(late)
         if self.bound_query.per_row and self.query.late == "flag":
-            return self.output.with_late(found, late, arrival[~arrived.taken])
+            return self.output.with_late(found, late, arrival[~classified.taken])
         return found
 
     def advance(self, watermark: Any) -> pa.RecordBatch:

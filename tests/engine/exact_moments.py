@@ -20,7 +20,7 @@ LARGEST = Fraction(1.7976931348623157e308)
 
 
 class Exact:
-    """The columns x and y as sums of powers up to each row, in integers: what any window has is a difference."""
+    """Sums of powers of the columns x and y up to each row, in integers: those of a window are differences."""
 
     def __init__(self, x: list[float], y: list[float]) -> None:
         self.x_unit, xs = units(x)
@@ -30,7 +30,7 @@ class Exact:
         self.sums = [[0, *accumulate(column)] for column in powers]
 
     def wrong(self, function: str, window: tuple[int, int], found: Any) -> str:
-        """What is wrong with a result of the rows [start, end); nothing if it is right."""
+        """Errors of the results of the rows [start, end); empty if they are correct."""
         start, end = window
         n = end - start
         x1, x2, x3, x4, y1, y2, xy = (sums[end] - sums[start] for sums in self.sums)
@@ -66,7 +66,7 @@ class Exact:
 
 
 def units(values: list[float]) -> tuple[Fraction, list[int]]:
-    """A power of two of which all values are multiples, and how many of it they are."""
+    """A power of two of which all values are multiples, and the multipliers."""
     ratios = [value.as_integer_ratio() for value in values]
     most = max(denominator for _, denominator in ratios)
     whole = [numerator * (most // denominator) for numerator, denominator in ratios]

@@ -1,4 +1,4 @@
-"""Ctrl-C before a chosen line of a module."""
+"""Raise KeyboardInterrupt before a chosen line of a module."""
 
 from __future__ import annotations
 

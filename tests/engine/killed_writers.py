@@ -1,9 +1,9 @@
 """Writers that are killed: `python -m tests.engine.killed_writers FOLDER KILLS`.
 
-    child      opens the operator on RocksDB, goes on from its offset, and dies by SIGKILL in the middle of a commit
+    child      opens the operator on RocksDB, continues from its offset, and dies by SIGKILL in the middle of a commit
     child      opens it again: the state must be that of a prefix of the calls
     …
-    child      the last one goes on to the end: all results and the state must be those of an operator that never died
+    child      the last one runs to the end: all results and the state must be those of an operator that never died
 
 Children are forked, so that nothing is imported twice. The parent never opens a store: a fork has no threads of it.
 """
@@ -68,7 +68,7 @@ class DyingStore(RocksDBStore):
 
 
 def prefix(calls: int) -> Operator:
-    """An operator that has had the first calls."""
+    """An operator after the first calls."""
     op = QUERY.operator(batch(0).schema)
     for call in range(calls):
         op.process(batch(call))
@@ -76,7 +76,7 @@ def prefix(calls: int) -> Operator:
 
 
 def write(folder: Path, kill: int) -> None:
-    """Go on until death comes."""
+    """Make calls until the process dies."""
     chance = random.Random(kill)
     store = DyingStore(folder)
     op = QUERY.operator(batch(0).schema, store=store)
@@ -90,7 +90,7 @@ def write(folder: Path, kill: int) -> None:
 
 
 def check(folder: Path) -> None:
-    """Is the state that of as many calls as the offset says, and without pages that nobody needs?"""
+    """Check that the state is that of as many calls as the offset counts, without pages that are not needed."""
     with RocksDBStore(folder) as store:
         op = QUERY.operator(store=store)
         done = op.offset or 0
@@ -103,7 +103,7 @@ def check(folder: Path) -> None:
 
 
 def finish(folder: Path) -> None:
-    """Go on to the end."""
+    """Make the remaining calls."""
     with RocksDBStore(folder) as store:
         op = QUERY.operator(batch(0).schema, store=store)
         beside = prefix(op.offset or 0)
@@ -126,7 +126,7 @@ def forked(work: Callable[..., None], *arguments: Any) -> int:
 
 
 def main(folder: str, kills: int) -> int:
-    """Kill writers so often; a store that has seen all calls is left for a new one."""
+    """Kill this many writers; after all calls a new store is begun."""
     durable_state.BUCKET, bucket_log.LEAST, buffer_pages.ROWS = 3000, 200, 16
     prefix(2).lookup(KEYS)  # compiled
     deaths = 0

@@ -34,7 +34,7 @@ def peak() -> int:
 
 
 def main(folder: str, elements: int, memory: str) -> None:
-    """Play the waves, and print how much memory they took."""
+    """Run the waves, and print how much memory they took."""
     options = sash.Options(memory=memory)
     query = sash.Query(WINDOW, by="k", options=options, high=sash.max("x"), total=sash.sum("x"))
     warm = query.operator(store=RocksDBStore(Path(folder) / "warm"))  # compiled, and RocksDB loaded

@@ -1,4 +1,4 @@
-"""Queries, batches and plays for tests by hand."""
+"""Queries and batches for tests of lookups, and helpers that run them."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def query(window: Any, **arguments: Any) -> sash.Query:
 
 
 def play(window: Any, mode: str, *batches: pa.RecordBatch, **arguments: Any) -> None:
-    """Batches with a snapshot after each, on the operator and on the reference."""
+    """Compare the operator, restored from a snapshot after each batch, with the reference."""
     asked = query(window, **arguments)
     if mode == "sorted":
         cuts = np.cumsum([one.num_rows for one in batches])[:-1].tolist()
@@ -53,5 +53,5 @@ def results(asked: sash.Query, batches: list[pa.RecordBatch], mode: str = "rows"
 
 
 def to_the_end(operator: Operator, data: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """All that an operator gives of a batch and after it."""
+    """All results of a batch and of `finish`."""
     return [operator.process(data), operator.finish()]

@@ -1,4 +1,4 @@
-"""State outlives its operator, and a call that fails leaves no trace."""
+"""State survives its operator, and a call that fails changes nothing."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from tests.engine.test_pages import SCHEMA, rows
 
 
 def script() -> Iterator[tuple[str, Any]]:
-    """Calls of an operator with late rows, ties, a large key, silent ones and the watermark moved by hand."""
+    """Calls of an operator with late rows, ties, a large key, silent ones and calls of `advance`."""
     generator = np.random.default_rng(5)
     for start in range(0, 12_000, 3000):
         keys = np.where(generator.random(3000) < 0.7, 0, generator.integers(1, 50, 3000))
@@ -37,7 +37,7 @@ COLD = {
 
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("window", COLD.values(), ids=COLD)
-def test_a_cold_operator_goes_on_where_the_last_one_was(window: Any, emit: str) -> None:
+def test_a_cold_operator_continues_where_the_last_one_was(window: Any, emit: str) -> None:
     query = sash.Query(window, by="k", on="t", lateness=10, emit=emit, high=sash.max("x"))
     warm, store = query.operator(SCHEMA), MemoryStore()
     for call, argument in script():
@@ -76,7 +76,7 @@ FAILING: dict[str, tuple[Callable[[Operator], Any], type[Exception]]] = {
 
 @pytest.mark.parametrize("window", [sash.Time(3000), sash.Count(3000), sash.Time(3000, every=7)], ids=repr)
 def test_a_failing_call_changes_no_page(window: Any) -> None:
-    """Of an operator with large and small keys, rows that wait, and late ones: each page stays, byte for byte."""
+    """A failing call leaves each page as it was, also with large keys, rows that wait and late rows."""
     query = sash.Query(
         window, by="k", on="t", lateness=50, late="error", mine=NEWEST("x"), total=sash.sum("x"), high=sash.max("x")
     )

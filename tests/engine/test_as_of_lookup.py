@@ -1,4 +1,4 @@
-"""`lookup(at=…, closed=…)` gives what `as_of` gives at that moment, from the live state alone."""
+"""`lookup(at=…, closed=…)` equals `as_of` at that moment, from the live state alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Random streams: a lookup with `closed` gives what `as_of` gives on the rows so far that were not late."""
+"""Random streams: a lookup with `closed` equals `as_of` on the rows so far that were not late."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`examples/backfill_equals_serve.py` says of itself whether training and serving agree."""
+"""Run `examples/backfill_equals_serve.py`, which checks that training and serving agree."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Bad input: batches, times and values at their limits are right, or refused by name."""
+"""Bad input: batches, times and values at their limits give correct results, or are refused by name."""
 
 import datetime as dt
 import math
@@ -181,7 +181,7 @@ def test_slides_near_the_limits_of_integers() -> None:
 
 @every_mode
 def test_sessions_that_end_beyond_the_limits_of_integers(mode: str) -> None:
-    """Their end is then the last integer, not one before their start."""
+    """The end of such a session is the greatest integer, not one before its start."""
     for window in (sash.Session(10), sash.Session(10, every="close")):
         play(window, mode, batch(("a", GREATEST - 15, 1), ("b", GREATEST - 7, 2)), batch(("a", GREATEST - 6, 3)))
 
@@ -258,7 +258,7 @@ def test_a_sum_that_overflows_names_row_and_key(mode: str, emit: str, monkeypatc
 
 @every_mode
 def test_a_sum_that_overflows_on_the_way_is_right(mode: str) -> None:
-    """What counts is the sum of the window, not the way to it."""
+    """A sum is correct if it fits, even if a partial sum on the way does not."""
     rows = [("a", 1, GREATEST), ("a", 2, LEAST), ("a", 3, -1), ("a", 4, GREATEST), ("a", 5, 1)]
     asked = {"high": sash.max("x"), "total": sash.sum("x")}
     play(sash.Time(10, every=10), mode, batch(*rows[:3]), batch(*rows[3:]), **asked)

@@ -1,4 +1,4 @@
-"""The logs of buckets: a call writes what is new, segments die with their windows, and a call that fails undoes all."""
+"""Bucket logs: a call writes only new elements, obsolete segments are deleted, a failed call is undone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _interpreted(interpreted_kernels: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pages() -> Iterator[None]:
-    """A few elements make a segment."""
+    """Segments of a few elements."""
     with small_buckets(4000, 10):
         yield
 
@@ -94,7 +94,7 @@ def test_what_a_call_writes_does_not_grow_with_the_window(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 50])
 @mock.patch.object(bucket_log, "SEGMENT_SIZE", 1 << 18)
 def test_a_bucket_has_no_more_segments_than_its_share(size: int) -> None:
-    """However small the calls are: the tail of a long log is longer. Their marks take the same bytes."""
+    """The bound holds for calls of any size, since the tail of a long log is longer. Marks have a fixed size."""
     store = SizingStore()
     op = sash.Query(500, n=sash.sum("x")).operator(store=store)
     longest = 0
@@ -124,7 +124,7 @@ def test_segments_die_with_their_windows() -> None:
 
 
 def test_a_key_without_rows_does_not_keep_the_log() -> None:
-    """Its elements stay for ever, in the oldest segment: the log is written anew when most of it is dead."""
+    """A key without new rows keeps the oldest segment alive: the log is rewritten when most of it is dead."""
     store = SizingStore()
     op = query(sash.Count(20)).operator(store=store)
     play(op, 10, 60)

@@ -149,8 +149,8 @@ def test_a_row_is_kept_until_windows_have_passed_it() -> None:
 
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
-def test_a_reopened_operator_goes_on(emit: Any) -> None:
-    """The tables of another process know nothing of the slides that wait in its store."""
+def test_a_reopened_operator_continues(emit: Any) -> None:
+    """An operator that is reopened for each batch computes the slides that wait in its store again."""
     store = MemoryStore()
     windows = {"m": Time("2mo", every="1mo", tz=NEW_YORK), "h": Time("1mo", every="6h")}
     query = sash.Query(windows, by="k", on="t", lateness="40d", emit=emit, n=sash.count())

@@ -20,7 +20,7 @@ def given(machine: Operator | Reference, batches: list[pa.RecordBatch]) -> list[
     return [*map(machine.process, batches), machine.finish()]
 
 
-def test_by_hand() -> None:
+def test_fixed_examples() -> None:
     rows = [(0, "ann", 3), (60, "bob", 5), (90, "cid", 5), (120, "dee", 2)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)],
@@ -49,7 +49,7 @@ def test_what_the_reference_gives(batch: int, emit: str) -> None:
     assert sum(mine.num_rows for mine in got[:-1]) > 0, "results leave while calls come"
 
 
-def test_goes_on_from_a_snapshot() -> None:
+def test_continues_from_a_snapshot() -> None:
     batches = list(calls(500, batch=125))
     expected = given(QUERY.operator(SCHEMA), batches)
     operator, got = QUERY.operator(SCHEMA), []

@@ -1,4 +1,4 @@
-"""Ordered categories and dictionaries: compared by their order or by value, and back as what they were."""
+"""Ordered categories and dictionaries: compared by order or by value, and returned with the same type."""
 
 import random
 from typing import Any
@@ -67,7 +67,7 @@ def in_pieces(batch: pa.RecordBatch, length: int) -> list[pa.RecordBatch]:
 @pytest.mark.usefixtures("kernels", "interpreted_trees")
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 @pytest.mark.parametrize("window", [Count(3), Time(6, every=2), Lifetime()], ids=repr)
-def test_beside_the_reference(window: Any, emit: Any) -> None:
+def test_compared_with_the_reference(window: Any, emit: Any) -> None:
     per_row = window.every is None
     query = Query(
         window, by="k", on="t", lateness=2, late="flag" if per_row else "drop", emit=emit,

@@ -1,4 +1,4 @@
-"""Flow: sorted batches through the path of whole tables, a piece at a time: the same results, and memory of windows."""
+"""Chunked execution of sorted batches: the same results, with memory that depends on the windows only."""
 
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from tests.shared.streams import Case, cases
 
 
 class Engine(ChunkedExecutor):
-    """A flow as an engine that a duel can call."""
+    """Chunked execution as an engine for `compare_with_reference`."""
 
     metrics: ClassVar[Any] = {"late": 0, "untimed": 0}
 
@@ -27,7 +27,7 @@ class Engine(ChunkedExecutor):
 
 
 @pytest.mark.parametrize("piece", [1, 4, 1000])
-def test_a_flow_gives_what_the_reference_gives(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_results_are_those_of_the_reference(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECE", piece)
 
     @settings(suppress_health_check=[HealthCheck.filter_too_much])
@@ -46,7 +46,9 @@ def batches(rows: int, size: int) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("window", [sash.Count(50), sash.Time(50)])
-def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_execution_holds_a_window_and_computes_rows_twice_at_most(
+    window: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PIECE", 8)
     one = ChunkedExecutor(sash.Query(window, by="k", on="t", s=sash.sum("x")), batches(1, 1)[0].schema)
     computed: list[int] = []
@@ -58,7 +60,7 @@ def test_a_flow_holds_a_window_and_computes_rows_twice_at_most(window: Any, monk
         assert one.tail.num_rows <= 50
         assert one.count <= 2 * 50 + 8
     assert given_back + one.finish().num_rows == 4000
-    assert sum(computed) <= 2 * 4000 + 4 * len(computed)  # and the last peers, which wait, once more
+    assert sum(computed) <= 2 * 4000 + 4 * len(computed)  # the last peers, which wait, are computed once more
 
 
 def test_errors_are_reported_by_the_engine() -> None:
@@ -70,6 +72,6 @@ def test_errors_are_reported_by_the_engine() -> None:
 
 
 @pytest.mark.parametrize("window", [sash.Lifetime(), sash.Session("1h"), sash.Time("1h", every="1h")])
-def test_what_does_not_flow(window: Any) -> None:
+def test_what_is_not_chunkable(window: Any) -> None:
     schema = pa.schema({"t": pa.timestamp("us"), "x": pa.float64()})
     assert not is_chunkable(sash.Query(window, on="t", s=sash.sum("x")).bind(schema))

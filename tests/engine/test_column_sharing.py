@@ -1,4 +1,4 @@
-"""Columns that repeat are left out of a batch, and are there again, bit for bit."""
+"""Columns that repeat others are left out of a batch, and restored bit for bit."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.compiled
 
 
 @pytest.mark.parametrize("name", ["decimal128(34, 10)", "duration[s]"])
-def test_compiled_beside_the_reference(name: str) -> None:
+def test_compiled_compared_with_the_reference(name: str) -> None:
     asked = {key: one for key, one in aggregates(TYPES[name]).items() if key in ("total", "mean", "range")}
     query = Query(Count(3), by="k", on="t", lateness=2, **asked)
     operator = query.operator(case(query, TYPES[name]).schema)

@@ -1,4 +1,4 @@
-"""Random queries on compiled kernels beside the reference, with few aggregates: each takes seconds to compile."""
+"""Compiled kernels of few aggregates, compared with the reference on random queries: each takes seconds to compile."""
 
 from typing import Any
 

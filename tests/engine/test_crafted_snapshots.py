@@ -1,4 +1,4 @@
-"""Snapshots that somebody has made by hand: their mode, their late rows and their schema are checked."""
+"""Crafted snapshots: their mode, their late rows and their schema are checked."""
 
 import pyarrow as pa
 import pytest
@@ -7,7 +7,7 @@ from sash import Time
 from sash.engine.operator import Operator
 from sash.stores import PageError
 from tests.engine.crafted_pages import SCHEMA, query, rows
-from tests.fuzz.frames import State
+from tests.fuzz.envelopes import State
 
 pytestmark = pytest.mark.compiled
 

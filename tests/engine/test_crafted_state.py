@@ -1,4 +1,4 @@
-"""State that somebody has made by hand: whatever compiled loops rely on is checked when a page is read.
+"""Crafted state: everything that compiled loops rely on is checked when a page is read.
 
 a page ──▶ one number of it changed, checksum repaired ──▶ PageError that names the page; the operator is as it was
 """
@@ -15,7 +15,7 @@ from sash.engine import durable_state
 from sash.kernels.loops.window_loops import NEVER
 from sash.stores import MemoryStore, PageError
 from tests.engine.crafted_pages import SCHEMA, crafted, query, rows, stored
-from tests.fuzz.frames import opened
+from tests.fuzz.envelopes import unwrapped
 from tests.shared.queries import KeepLast
 from tests.shared.small_state import small_buckets
 
@@ -33,7 +33,7 @@ def last(change: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 def refuse(asked: sash.Query, store: MemoryStore, page: str, said: str) -> None:
-    """The state is refused by the name of the page, by every call that needs it, and again when it is asked again."""
+    """Every call that needs the page is refused by its name, also when it is repeated."""
     named = f"page '{page}' is damaged: .*{said}"
     operator = asked.operator(SCHEMA, store=store)
     for _ in range(2):
@@ -180,9 +180,9 @@ LAYOUTS: dict[str, Any] = {
 def test_layouts_that_cannot_be(case: str) -> None:
     asked = query(Time(9))
     store = stored(asked)
-    page = opened(store.pages[BUCKET])
+    page = unwrapped(store.pages[BUCKET])
     keys, *rest = page.meta["columns"]
-    store.pages[BUCKET] = page.with_meta(page.meta | {"columns": [LAYOUTS[case](keys), *rest]}).sealed()
+    store.pages[BUCKET] = page.with_meta(page.meta | {"columns": [LAYOUTS[case](keys), *rest]}).wrapped()
     refuse(asked, store, BUCKET, "layout|neither stored nor equal|field 'columns'")
 
 
@@ -190,9 +190,9 @@ def test_layouts_that_cannot_be(case: str) -> None:
 def test_segments_that_are_not_there(segments: Any) -> None:
     asked = query(Time(9))
     store = stored(asked)
-    page = opened(store.pages[BUCKET])
+    page = unwrapped(store.pages[BUCKET])
     marks = ["0" * 16] * len(segments)
-    store.pages[BUCKET] = page.with_meta(page.meta | {"segments": segments, "marks": marks}).sealed()
+    store.pages[BUCKET] = page.with_meta(page.meta | {"segments": segments, "marks": marks}).wrapped()
     operator = asked.operator(SCHEMA, store=store)
     with pytest.raises(PageError, match=r"s0{16}\.0\.0' is missing|impossible range of segments|of another query"):
         operator.process(rows(60, 8))

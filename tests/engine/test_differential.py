@@ -1,4 +1,4 @@
-"""The duel itself: it passes an engine that is right, and catches each way of being wrong."""
+"""Tests of the differential test: a correct engine passes, and each kind of wrong engine fails."""
 
 import copy
 from typing import Any
@@ -142,7 +142,7 @@ class Untyped(Twin):
 
 
 class Patient(Twin):
-    """Takes a row behind without an error."""
+    """Accepts an out-of-order row without an error."""
 
     def _refuse_late(self, *judged: Any) -> None:
         pass

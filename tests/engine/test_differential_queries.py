@@ -1,4 +1,4 @@
-"""One truth: the operator against the reference, over plain cases and over whatever Hypothesis thinks of.
+"""Compare the operator with the reference on fixed cases and on random queries.
 
 With every aggregate, so interpreted; `make test-all` adds the same compiled. Compiled kernels of a few aggregates are
 tested each time by `test_compiled_kernels.py`.
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sash
 import sash.engine as engine
 from sash.testing import assert_same
-from tests.engine.differential import compare_with_reference, parted
+from tests.engine.differential import compare_with_reference, split_side_output
 from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
 from tests.shared.effort import in_turn
 from tests.shared.queries import SCALES, loose
@@ -63,7 +63,7 @@ def test_splitting_the_input_changes_nothing_of_final(case: Case, data: st.DataO
             results.append("refused")
         else:
             rows = [row for batch in batches for row in batch.to_pylist()]
-            results.append((batches[0].schema.names, parted(case, rows)))
+            results.append((batches[0].schema.names, split_side_output(case, rows)))
     together, apart = results
     if "refused" in results:
         assert together == apart
@@ -88,7 +88,7 @@ WINDOWS = [(f"row: {name}", window) for name, window in PER_ROW.items()] + [
 
 @pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
 def test_every_window_on_whatever_comes(window: Any) -> None:
-    """The random queries reach each kind of window now and then; here each has its share."""
+    """Random queries rarely cover each kind of window; this test covers all of them."""
     aggregates = {"held": sash.collect("i"), "rows": sash.count(), "total": sash.sum("f"), "high": sash.max("x")}
 
     @settings(max_examples=max(3, settings().max_examples // 4))

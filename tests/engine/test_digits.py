@@ -121,7 +121,7 @@ def test_frames(name: str, over: str) -> None:
 
 
 def excused(name: str) -> list[str]:
-    """What can be judged: sums of pairs of floats hold no digits of 1 beside spikes of 1e22 that cancel."""
+    """What can be judged: sums of pairs of floats hold no digits of 1 next to spikes of 1e22 that cancel."""
     return [f for f in AGGREGATES if "1e22" not in name or f not in ("sum", "mean", "intercept")]
 
 
@@ -159,7 +159,7 @@ def operators(structure: str | None, over: str) -> None:
         check_results(x, y, over, pa.Table.from_batches([*found, operator.finish()]), aggregates)
 
 
-def test_std_of_tiny_values_beside_equal_ones() -> None:
+def test_std_of_tiny_values_next_to_equal_ones() -> None:
     """Squares that underflow to 0 are distinguished from those of equal values, over rows and over times."""
     x = [1e-165, 3e-165, 3e-165, 3e-165, 3e-165, 3e-165, 1e-165, 0.0, 0.0, 0.0, 0.0, 1.0]
     data = {"t": np.arange(len(x)), "x": np.array(x)}

@@ -1,4 +1,4 @@
-"""`Operator.due`: the least watermark at which there is something to do, for a host that has to call in time."""
+"""`Operator.due`: the least watermark at which there is something to do, for a host that has to call then."""
 
 from typing import Any
 

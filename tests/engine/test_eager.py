@@ -73,11 +73,11 @@ WINDOWS = {
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_many_calls_of_one_row(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", lateness=40, emit="eager", a=sash.max("x"), b=sash.sum("x"))
-    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(7)
     for i in range(share(150)):
         row = batch([("ab"[int(random.integers(2))], i + int(random.integers(-15, 3)), int(random.integers(9)))])
-        got, expected = engine.process(row), truth.process(row)
+        got, expected = engine.process(row), reference.process(row)
         by = ["k"]
         assert_same(got, expected, by=by, without=[] if query.bind(SCHEMA).per_row else ["_row"])
 
@@ -107,15 +107,15 @@ def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(OrderedRows, "run", counted)
     query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
-    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
     first = batch([("a", 0, 1), ("a", 10**6, 2)])
-    assert_same(engine.process(first), truth.process(first))
+    assert_same(engine.process(first), reference.process(first))
     rids = engine.engine.state.rows.at(np.array([0]), np.array([1]))
     engine.engine.state.rows.labels[rids] = engine.engine.state.rows.labels[rids - 1] + 5
     engine.engine.state.reset_trees(np.array([0]))
     for i in range(30):
         more = batch([("a", 500 - i % 3, i)])
-        assert_same(engine.process(more), truth.process(more))
+        assert_same(engine.process(more), reference.process(more))
     assert relabelled
 
 
@@ -181,7 +181,7 @@ def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
     @example(NEW_KEY_WITHOUT_ROWS)
     def agrees(parts: list[list[Retraction]]) -> None:
         assume(any(parts))
-        engine, truth = EagerOperator(query, RETRACTED, retract="gone"), Reference(query, RETRACTED)
+        engine, reference = EagerOperator(query, RETRACTED, retract="gone"), Reference(query, RETRACTED)
         newest: dict[int, dict[str, Any]] = {}
         for part in parts:
             for row in as_rows(engine.process(retract_batch(part))):
@@ -189,7 +189,7 @@ def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
                 assert row["_revision"] == before["_revision"] + 1
                 newest[row["_row"]] = row
         rest = left_of([row for part in parts for row in part])
-        expected = as_rows(truth.process(retract_batch(rest)))
+        expected = as_rows(reference.process(retract_batch(rest)))
         hidden = ("_row", "_revision")
         mine, theirs = (
             [{k: v for k, v in row.items() if k not in hidden} for row in rows if row["c"] is not None]

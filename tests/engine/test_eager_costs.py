@@ -34,7 +34,7 @@ class Counter:
     def __call__(self, a: Any, b: Any) -> Any:
         self.calls += 1
         if self.fails is not None and self.calls >= self.fails:
-            raise ArithmeticError("as told")
+            raise ArithmeticError("injected")
         return a + b
 
     def taken(self) -> int:
@@ -125,7 +125,7 @@ def test_a_combine_that_raises_changes_nothing(name: str) -> None:
         arguments.pop("windows"), by="k", on="t", lateness=15, emit="eager", a=counted(counter)("x"), b=sash.max("x"),
         **arguments,
     )  # fmt: skip
-    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(3)
     failed = 0
     for i in range(60):
@@ -138,16 +138,16 @@ def test_a_combine_that_raises_changes_nothing(name: str) -> None:
         except ArithmeticError as error:
             failed += 1
             message = str(error)
-            assert "'a' failed with ArithmeticError: as told" in message
+            assert "'a' failed with ArithmeticError: injected" in message
             counter.fails = None
-            truth_now = truth.process(rows)
+            expected_now = reference.process(rows)
             got = engine.process(rows)
         else:
             counter.fails = None
-            truth.process(rows)
+            reference.process(rows)
             continue
         by = ["k"] if query.bind(SCHEMA).per_row else ["k", "window"]
-        assert_same(got, truth_now, by=by, without=[] if query.bind(SCHEMA).per_row else ["_row"])
+        assert_same(got, expected_now, by=by, without=[] if query.bind(SCHEMA).per_row else ["_row"])
     assert failed > 10
 
 
@@ -166,9 +166,9 @@ def test_an_interrupt_anywhere_changes_nothing(name: str) -> None:
     query = sash.Query(
         arguments.pop("windows"), by="k", on="t", lateness=15, emit="eager", b=sash.max("x"), **arguments
     )
-    engine, truth = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
     first = batch([3, 9, 4, 20, 18], [1, 2, 3, 4, 5])
-    assert_same(engine.process(first), truth.process(first), by=["k"], ordered=False, without=["_row"])
+    assert_same(engine.process(first), reference.process(first), by=["k"], ordered=False, without=["_row"])
     rows = batch([17, 40, 19], [7, 8, 9])
     stop = 0
 
@@ -194,9 +194,9 @@ def test_an_interrupt_anywhere_changes_nothing(name: str) -> None:
             sys.settrace(None)
         break
     assert stop > 100
-    assert_same(found, truth.process(rows), by=["k"], ordered=False, without=["_row"])
+    assert_same(found, reference.process(rows), by=["k"], ordered=False, without=["_row"])
     last = batch([41, 39], [1, 9])
-    assert_same(engine.process(last), truth.process(last), by=["k"], ordered=False, without=["_row"])
+    assert_same(engine.process(last), reference.process(last), by=["k"], ordered=False, without=["_row"])
 
 
 # ---- what is kept ----

@@ -1,6 +1,6 @@
 """Eager results, applied in order: the last revision of each `_row` is the final result, and none is left over.
 
-revisions   slide 0 ▢     a late row moves the slides by rows, and the second window is empty now
+revisions   slide 0 ▢     an out-of-order row moves the slides by rows, and the second window is empty now
             slide 1 ▢  ─▶ slide 1 without results
 final       slide 0 ▢
 """
@@ -36,7 +36,7 @@ AGGREGATES = {"n": sash.count(), "high": sash.max("i"), "text": sash.last("s")}
 
 @st.composite
 def eager_cases(draw: st.DrawFn) -> Case:
-    """Cases with three aggregates, of which one says how many rows a window holds."""
+    """Cases with three aggregates, of which one counts the rows of a window."""
     scale = draw(st.sampled_from([*SCALES, None]))
     drawn = draw(queries(scale, ("eager",), ("drop",)))
     kept = {name: getattr(drawn, name) for name in ("by", "on", "lateness", "emit", "late", "forget")}
@@ -106,7 +106,7 @@ def test_the_last_revisions_are_the_final_results(case: Case, stored: bool) -> N
 
 @pytest.mark.parametrize("window", [*WINDOWS.values(), sash.Time(5, closed="left")], ids=[*WINDOWS, "left"])
 def test_the_last_revisions_are_the_final_results_of_the_rows_that_are_left(window: Any) -> None:
-    """Rows take others back; the operator is opened from its store again and again, or stays."""
+    """Rows take others back; the operator is reopened from its store repeatedly, or stays."""
     aggregates = {"a": sash.max("x"), "b": sash.sum("x"), "c": sash.count()}
     eager = sash.Query(window, by="k", on="t", lateness=100, emit="eager", retract="gone", **aggregates)
     final = sash.Query(window, by="k", on="t", lateness=100, **aggregates)
@@ -121,9 +121,9 @@ def test_the_last_revisions_are_the_final_results_of_the_rows_that_are_left(wind
             if i in reopened:
                 operator = Operator(eager, RETRACTED, store=store)
             got.append(operator.process(retract_batch(part)))
-        truth = Reference(final, RETRACTED)
+        reference = Reference(final, RETRACTED)
         rest = left_of([row for part in parts for row in part])
-        expected = [truth.process(retract_batch(rest)), truth.finish()]
+        expected = [reference.process(retract_batch(rest)), reference.finish()]
         assert_same(last_revisions(got, ["c"]), with_results(as_rows(expected), ["c"]), ordered=False)
 
     agrees()

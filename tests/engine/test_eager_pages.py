@@ -1,4 +1,4 @@
-"""Eager operators on a store: what a call writes, and that a store that is opened again goes on."""
+"""Eager operators on a store: what a call writes, and that a reopened store continues."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def batch(times: Any, values: Any, key: str = "a") -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class CountingStore(MemoryStore):
+class WriteSizes(MemoryStore):
     """Records the sizes of written pages; raises OSError while `fails` is set."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ WINDOWS = {"rows": sash.Time(20), "slides": sash.Time(20, every=5), "lifetime": 
 @pytest.mark.compiled
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_a_call_writes_by_its_own_rows(window: Any) -> None:
-    store = CountingStore()
+    store = WriteSizes()
     query = sash.Query(window, by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"))
     operator = query.operator(SCHEMA, store=store)
     rows = 100_000
@@ -69,7 +69,7 @@ def test_a_call_writes_by_its_own_rows(window: Any) -> None:
 
 
 def test_pages_of_rows_that_have_gone_go() -> None:
-    store = CountingStore()
+    store = WriteSizes()
     query = sash.Query(sash.Time(10), by="k", on="t", lateness=20, emit="eager", a=sash.max("x"))
     operator = query.operator(SCHEMA, store=store)
     for start in range(0, 20_000, 100):
@@ -133,7 +133,7 @@ MORE = {
 @pytest.mark.parametrize("window", MORE.values(), ids=MORE)
 def test_many_calls_on_a_store(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", lateness=12, emit="eager", a=sash.max("x"), b=sash.sum("x"))
-    engine, truth = Reopened(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = Reopened(query, SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(11)
     for i in range(share(80)):
         count = int(random.integers(1, 3))
@@ -142,16 +142,16 @@ def test_many_calls_on_a_store(window: Any) -> None:
         )
         if i % 5 == 4:  # several calls without opening it
             engine.operator.process(rows)
-            truth.process(rows)
+            reference.process(rows)
             continue
         per_row = query.bind(SCHEMA).per_row
-        assert_same(engine.process(rows), truth.process(rows), by=["k"], without=[] if per_row else ["_row"])
+        assert_same(engine.process(rows), reference.process(rows), by=["k"], without=[] if per_row else ["_row"])
 
 
 def test_a_store_that_fails_changes_nothing() -> None:
-    store = CountingStore()
+    store = WriteSizes()
     query = sash.Query(sash.Time(10), by="k", on="t", lateness=50, emit="eager", a=sash.max("x"), n=sash.count())
-    operator, truth = query.operator(SCHEMA, store=store), Reference(query, SCHEMA)
+    operator, reference = query.operator(SCHEMA, store=store), Reference(query, SCHEMA)
     for i in range(60):
         rows = batch([i - i % 7], [i], "ab"[i % 2])
         if i % 3 == 2:
@@ -159,7 +159,7 @@ def test_a_store_that_fails_changes_nothing() -> None:
             with pytest.raises(OSError, match="the disk is full"):
                 operator.process(rows)
             store.fails = False
-        assert_same(operator.process(rows), truth.process(rows), by=["k"])
+        assert_same(operator.process(rows), reference.process(rows), by=["k"])
         if i % 10 == 9:
             operator = query.operator(SCHEMA, store=store)
 

@@ -1,4 +1,4 @@
-"""Edges: of integers, of floats, of pages, of types, of messages; each was wrong once."""
+"""Regression tests of edge cases: integers, floats, pages, types and messages."""
 
 import math
 import warnings
@@ -23,7 +23,7 @@ from tests.engine.test_small_pages import small_case, small_pages
 
 
 def test_count_windows_of_a_large_key() -> None:
-    """`RowSeries._straddled_count` counts the rows of the runs and forgets those of the tail."""
+    """Count windows of a key with many rows hold exactly the last `size` rows."""
     operator = sash.Query(3000, by="k", on="t", total=sash.sum("x")).operator(rows(0, [0], 0).schema)
     found: list[int] = []
     for start in range(0, 9000, 100):
@@ -65,17 +65,17 @@ def test_count_windows_in_small_pages(window: Any, mode: str) -> None:
     "window", [sash.Session(10), sash.Session(10, every="close"), sash.Session(GREATEST)], ids=repr
 )
 def test_sessions_at_the_limits_of_integers(window: Any) -> None:
-    """`Series.later` saturates, and W = 2**63 - 1 is then not before the end of a session that has not ended."""
+    """A session whose end would exceed 64 bits stays open, also at the watermark 2**63 - 1."""
     play(window, "rows", batch(("a", GREATEST - 1, 1), ("a", GREATEST, 2)), lateness=0)
 
 
 def test_mode_sorted_at_the_limits_of_integers() -> None:
-    """`np.diff` wraps where a step is 2**63 or more."""
+    """The order check of mode "sorted" accepts steps of 2**63 or more, for which `np.diff` would wrap around."""
     play(sash.Time(10), "sorted", batch(("a", LEAST, 1), ("a", 0, 2), ("a", GREATEST, 3)))
 
 
 def test_a_watermark_between_two_units() -> None:
-    """With W = 2.5 a row at 2 is final and would be late, one at 3 is neither: `int(2.5)` says otherwise."""
+    """At W = 2.5 a row at 2 is final, and another one is late; a row at 3 is not final: W is rounded up."""
     operator = query(3).operator(SCHEMA, mode="given")
     operator.process(batch(("a", 2, 1), ("a", 3, 1)))
     assert operator.advance(2.5)["t"].to_pylist() == [2]
@@ -85,7 +85,7 @@ def test_a_watermark_between_two_units() -> None:
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.float64()], ids=str)
 def test_a_watermark_beyond_all_times(kind: pa.DataType) -> None:
-    """-inf changes nothing; an integer of more than 64 bits is refused by name, or is as infinite as it seems."""
+    """-inf makes no row final; an integer beyond 64 bits is accepted, or the error names `advance()`."""
     operator = sash.Query(3, on="t", lateness=0, n=sash.count()).operator(pa.schema([("t", kind)]))
     operator.process(pa.record_batch({"t": pa.array([1, 2], kind)}))
     assert operator.advance(-math.inf).num_rows == 0
@@ -98,7 +98,7 @@ def test_a_watermark_beyond_all_times(kind: pa.DataType) -> None:
 
 
 def test_a_watermark_of_nanoseconds() -> None:
-    """`as_py` of such a scalar needs pandas."""
+    """`advance` takes a scalar of nanoseconds exactly. `as_py` would need pandas for it."""
     kind = pa.timestamp("ns")
     operator = sash.Query(3, on="t", n=sash.count()).operator(pa.schema([("t", kind)]), mode="given")
     operator.advance(pa.scalar(1_234_567_891, kind))
@@ -106,7 +106,7 @@ def test_a_watermark_of_nanoseconds() -> None:
 
 
 def test_after_finish_every_row_is_late() -> None:
-    """The watermark is then infinite, and not the greatest integer."""
+    """After `finish` the watermark is infinite, not the greatest integer: a row at 2**63 - 1 is late."""
     operator = query(3).operator(SCHEMA)
     operator.process(batch(("a", 1, 1)))
     operator.finish()
@@ -116,7 +116,7 @@ def test_after_finish_every_row_is_late() -> None:
 
 @pytest.mark.parametrize("time", [1e19, 1e20, 1e300])
 def test_slides_of_times_too_large_for_floats(time: float) -> None:
-    """The number of a slide is an int64: right or refused by name, not a NumPy warning and some window."""
+    """A time whose slide has a number beyond int64 raises an OverflowError that names the column."""
     operator = sash.Query(sash.Time(10.0, every=0.5), on="t", n=sash.count()).operator()
     with pytest.raises(OverflowError, match=r"in column 't'"):
         to_the_end(operator, pa.record_batch({"t": [1.0, time]}))
@@ -140,7 +140,7 @@ def test_a_session_that_ends_beyond_all_floats() -> None:
     ids=str,
 )
 def test_more_rows_than_64_bits_count(arguments: dict[str, Any]) -> None:
-    """Such a window holds everything, or is refused by name when it is made; not when rows come."""
+    """A window of such a size gives the results of the reference, or is refused by name when it is made."""
     try:
         window = sash.Count(**arguments)
     except (ValueError, OverflowError) as error:
@@ -151,7 +151,7 @@ def test_more_rows_than_64_bits_count(arguments: dict[str, Any]) -> None:
         play(window, "rows", batch(("a", 1, 2), ("b", 3, 1)), *later)
 
 
-# ---- rows and keys that are not named ----
+# ---- errors name rows and keys ----
 
 
 def unlucky(x: int) -> int:
@@ -180,7 +180,7 @@ MONOIDS: dict[str, Any] = {
 @pytest.mark.parametrize("window", [sash.Count(2), sash.Time(2, every=2), sash.Session(5, every="close")], ids=repr)
 @pytest.mark.parametrize("name", MONOIDS)
 def test_a_failing_monoid_names_the_key_and_what_it_can_of_the_row(window: Any, name: str) -> None:
-    """A lift, and a combine while slices are folded, end in a bare `Failed`; a slide is named without its key."""
+    """An error of `lift`, `combine` or `lower` names the aggregate, and the row or slide with its key."""
     text = name.endswith("text")
     column = pa.array(["1", "2", "13", "4"]) if text else pa.array([1, 2, 13, 4])
     data = pa.record_batch({"k": ["a", "b", "brave", "brave"], "t": [1, 2, 3, 4], "x": column})
@@ -211,7 +211,7 @@ REFUSALS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("why", REFUSALS)
 def test_rows_with_nanoseconds_are_named(why: str) -> None:
-    """Without pandas `to_pylist` raises for them, and that is then all the user sees."""
+    """Errors name rows whose times have nanoseconds, for which `to_pylist` would need pandas."""
     with pytest.raises(ValueError, match=r"row .*'brave'"):
         REFUSALS[why]().process(batch(("brave", 9, 1), ("brave", 3, 7), schema=NANOS))
 
@@ -222,7 +222,7 @@ def test_rows_beyond_the_year_9999_are_named() -> None:
         query(3, lateness=None).operator(far).process(batch(("brave", 2**50, 1), ("brave", 2**49, 7), schema=far))
 
 
-# ---- types that pyarrow does not take, rank or encode ----
+# ---- types for which pyarrow has no take, rank or dictionary_encode ----
 
 VIEWS = {"string_view": pa.array(["b", "a", "b", None], pa.string_view())}
 VIEWS["binary_view"] = pa.array([b"b", b"a", b"b", None], pa.binary_view())
@@ -241,7 +241,7 @@ RIGHT = {"unused": [1, 3, 6, 10], "key": [1, 2, 4, 4], "tie-breaker": [2, 3, 6, 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", VIEWS)
 def test_columns_of_rarer_types(name: str, use: str) -> None:
-    """Right, or refused by the column's name before a row is read."""
+    """The results are correct, or the schema is refused with an error that names the column."""
     data = pa.record_batch({"c": VIEWS[name], "t": [1, 1, 1, 1], "x": [1, 2, 3, 4]})
     try:
         USES[use]().operator(data.schema)
@@ -257,7 +257,7 @@ def test_columns_of_rarer_types(name: str, use: str) -> None:
 
 
 def test_late_rows_of_a_batch_whose_fields_may_not_be_null() -> None:
-    """Such a batch is taken, and its late rows are then of another schema than the operator's."""
+    """A batch with non-nullable fields is accepted, and so are its late rows, also after a restore."""
     strict = pa.schema([field.with_nullable(False) for field in SCHEMA])
     asked = query(3)
     operator = asked.operator(SCHEMA)
@@ -272,7 +272,7 @@ def test_late_rows_of_a_batch_whose_fields_may_not_be_null() -> None:
 
 
 class Elsewhere:
-    """A store that is no MemoryStore."""
+    """A store that wraps a MemoryStore, and is none itself."""
 
     def __init__(self) -> None:
         self.inner = MemoryStore()
@@ -283,7 +283,7 @@ class Elsewhere:
 
 @pytest.mark.parametrize("size", [10, 10_000])
 def test_the_bytes_of_a_store_elsewhere(size: int) -> None:
-    """Pages that are replaced or dropped unread are not taken off: the header, and runs that are over."""
+    """`state_bytes` equals the size of the store, also after pages were replaced or deleted without being read."""
     asked, store = sash.Query(sash.Time(size), by="k", on="t", high=sash.max("x")), Elsewhere()
     operator = asked.operator(rows(0, [0], 0).schema, store=store)
     for start in range(0, 30_000, 5000):
@@ -293,8 +293,8 @@ def test_the_bytes_of_a_store_elsewhere(size: int) -> None:
     assert cold.metrics.state_bytes == store.inner.nbytes
 
 
-def test_a_cold_operator_writes_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes in it are those of one call before, and a warm operator has another opinion."""
+def test_an_operator_opened_for_each_call_writes_the_same_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators that are opened for each call write the pages of one that stays open. The headers are not compared."""
     monkeypatch.setattr("secrets.randbits", lambda _: 7)
     asked, store = query(sash.Time(4)), MemoryStore()
     warm = asked.operator(SCHEMA, store=MemoryStore())
@@ -308,7 +308,7 @@ def test_a_cold_operator_writes_the_same_header(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_mode_sorted_leaves_nothing_but_the_header() -> None:
-    """The page of the rows that are held back stays for ever."""
+    """`finish` in mode "sorted" deletes the page of rows that wait for peers."""
     operator = query(sash.Time(4)).operator(SCHEMA, mode="sorted", store=MemoryStore())
     operator.process(batch(("a", 1, 1), ("a", 2, 2)))
     operator.finish()
@@ -316,7 +316,7 @@ def test_mode_sorted_leaves_nothing_but_the_header() -> None:
 
 
 def test_a_missing_page_is_reported_like_other_damage() -> None:
-    """`Pages.read` says PageError and raises KeyError."""
+    """A missing page raises a PageError that names it, as other damage does."""
     asked = query(sash.Time(9), lateness=0)
     operator = asked.operator(SCHEMA, store=MemoryStore())
     operator.process(batch(("a", 1, 1), ("a", 2, 2)))
@@ -328,7 +328,7 @@ def test_a_missing_page_is_reported_like_other_damage() -> None:
 
 @pytest.mark.compiled
 def test_a_day_every_second_holds_at_most_its_seconds() -> None:
-    """A run of 512 slices stays whole until the last of them is over, and is counted whole."""
+    """A window of one day that slides by a second holds at most 86,400 panes per key."""
     operator = sash.Query(sash.Time(86_400, every=1), by="k", on="t", high=sash.max("x")).operator(
         rows(0, [0], 0).schema
     )

@@ -1,9 +1,9 @@
-"""An error at every single step that can fail, as SQLite is tested: the n-th operation of a store, for every n.
+"""Inject an error at every step that can fail, as SQLite is tested: the n-th operation of a store, for every n.
 
 Each operation fails before it, after it, or in the middle of it (a store that is not atomic). After each of them
 
 - the call has raised and has changed nothing: the same call again succeeds, and all results are those of the reference;
-- an operator that is opened from what the store has goes on exactly, or refuses a torn write with a PageError.
+- an operator that is opened from what the store has continues exactly, or refuses a torn write with a PageError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.stress.playing import Play, tiny_pages
 
 
 class EveryFault:
-    """Plays a case again and again, each time with another operation that fails."""
+    """Runs a case repeatedly, each time with another operation that fails."""
 
     def __init__(self, case: Case, error: type[BaseException] = Fault) -> None:
         self.play, self.error = Play(case), error
@@ -38,7 +38,7 @@ class EveryFault:
                 at += step
 
     def _struck(self, store: FaultyStore) -> bool:
-        """Play the case once; gives False if it ended before the fault."""
+        """Run the case once; return False if it ended before the fault."""
         play, operator = self.play, None
         found: list[Any] = []
         while len(found) < len(play.steps) and not store.struck:
@@ -67,7 +67,7 @@ class EveryFault:
         return metrics.rows_in, metrics.rows_out, metrics.late, metrics.keys, operator.watermark, operator.offset
 
     def _from(self, left: MemoryStore, store: FaultyStore, calls: int) -> None:
-        """Open another operator from what a fault has left, and go on."""
+        """Open another operator on the state after a fault, and continue."""
         play = self.play
         try:
             operator = play.opened(left)
@@ -84,7 +84,7 @@ class EveryFault:
 
 @pytest.mark.parametrize("seed", range(60 if THOROUGH else 4))
 def test_every_fault_in_random_queries(seed: int) -> None:
-    """Every operation, or every fourth: of four queries, another fourth each."""
+    """Every operation, or every fourth one, with another start for each of four queries."""
     step = 1 if THOROUGH else 4
     with tiny_pages():
         EveryFault(drawn(few_aggregates(12), seed)).run(step=step, first=1 + seed % step)
@@ -107,7 +107,7 @@ def test_faults_in_windows_of_every_kind(name: str, emit: str) -> None:
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
 def test_an_interrupt_in_every_operation(emit: str) -> None:
-    """Ctrl-C while a store deletes pages: the call has succeeded then, for the pages of before may be gone."""
+    """An interrupt while pages are deleted: the call counts as successful, because old pages may be gone already."""
     every = EveryFault(small_case(WINDOWS["time"], "rows", 2, emit=emit), KeyboardInterrupt)
     with tiny_pages():
         every.run(("before", "after"), 1 if THOROUGH else 9)

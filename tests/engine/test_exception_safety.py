@@ -1,6 +1,6 @@
 """A failed call changes nothing, wherever it fails: in a user function, at Ctrl-C, or in a store.
 
-    call ──▶ ✗ at a random point ──▶ the same snapshot as before ──▶ the same call again ──▶ what the reference gives
+    call ──▶ ✗ at a random point ──▶ the same snapshot as before ──▶ the same call again ──▶ results of the reference
 
 Interrupts come from a profile function, so that they hit any call of a function, in Python or in C, that the engine
 makes; a second one may hit the undoing of the first.
@@ -96,7 +96,7 @@ class Harness:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.operator = Operator(query, SCHEMA, store=store)
-        self.truth = Reference(query, SCHEMA)
+        self.reference = Reference(query, SCHEMA)
         self.by = ["k"] if query.bind(SCHEMA).per_row or "" in query.windows else ["k", "window"]
         self.failed = 0
 
@@ -114,13 +114,13 @@ class Harness:
         except error:
             self.failed += 1
             if self.progress() != progress:
-                getattr(self.truth, call)(*given)  # it has come when the call had succeeded
+                getattr(self.reference, call)(*given)  # it has come when the call had succeeded
                 return
             assert self.snapshot() == before
             if again:
                 self.plain(call, argument)
             return
-        self.compare(found, getattr(self.truth, call)(*given))
+        self.compare(found, getattr(self.reference, call)(*given))
 
     def progress(self) -> Any:
         return self.operator.metrics.rows_in, self.operator.watermark
@@ -128,14 +128,14 @@ class Harness:
     def plain(self, call: str, argument: Any = None) -> None:
         """A call that succeeds."""
         given = () if argument is None else (argument,)
-        self.compare(getattr(self.operator, call)(*given), getattr(self.truth, call)(*given))
+        self.compare(getattr(self.operator, call)(*given), getattr(self.reference, call)(*given))
 
     def compare(self, found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
         eager = self.query.emit == "eager"
         assert_same(found, expected, by=self.by, ordered=not eager, without=["_row"] if eager else [])
 
     def reopened(self) -> None:
-        """Go on with another operator, from what the store holds after a call that has succeeded."""
+        """Continue with another operator on the store after a call that has succeeded."""
         if self.store is not None:
             self.operator = Operator(self.query, SCHEMA, store=self.store)
 
@@ -195,7 +195,7 @@ def test_an_interrupt_anywhere_changes_nothing(name: str, stored: bool) -> None:
 
 @pytest.mark.parametrize("name", ["rows", "slides"])
 def test_an_interrupted_lookup_changes_nothing(name: str) -> None:
-    """An operator that was opened anew reads what it is asked for, and the rows that wait: all of them or none."""
+    """An operator that was opened again reads the keys of a lookup and the rows that wait: all of them or none."""
     rng, store = random.Random(name), MemoryStore()
     harness, failed = Harness(query_of(name), store), 0
     with small_pages(2):
@@ -281,7 +281,7 @@ FINAL = [failing for failing in FAILING if QUERIES[failing.split(", ")[0]].get("
 @pytest.mark.compiled
 @pytest.mark.parametrize(("failing", "stored"), in_turn(FINAL, [False, True]))
 def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> None:
-    """A row that fails is taken back with its call, also if it waited for the watermark: that call fails again."""
+    """A failing row is undone with its call, also if it waited for the watermark: that call fails again."""
     name, where = failing.split(", ")
     rng = random.Random(f"{name} {where} {stored}")
     query = query_of(name, a=sash.max("s"), b=COMPILED[where]("x"), c=sash.sum("x"))
@@ -358,7 +358,7 @@ def failing(store: Failing, how: str) -> Iterator[None]:
 @pytest.mark.parametrize("small", [False, True], ids=["pages", "small pages"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_store_that_fails_before_or_after_it_has_written(name: str, small: bool) -> None:
-    """Whatever the store has of a call that failed, a later call puts it right, though of other keys."""
+    """A later call corrects the store after a failed one, whatever was written, and even for other keys."""
     rng, store = random.Random(f"{name} {small}"), Failing()
     with small_pages(2) if small else nullcontext():
         harness = Harness(query_of(name), store)

@@ -84,7 +84,7 @@ def test_a_window_longer_than_the_calendar_holds_all_rows() -> None:
     assert sash.rolling(far, sash.Delta("d", 2**62), on="t", n=sash.count())["n"].to_pylist() == [1, 2, 3, 4, 5]
 
 
-# ---- every kernel beside itself, interpreted ----
+# ---- every kernel, compared with itself interpreted ----
 
 PLAIN = (
     *(bounds, group_rows, slot_loops, window_loops, timer_loops, key_loops),

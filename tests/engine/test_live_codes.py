@@ -1,4 +1,4 @@
-"""Codes of values that live from call to call, against plain lists."""
+"""Codes of values that are valid across calls, compared with lists."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _check_labels(labels: RankLabels, held: Any, stand_for: list[Any]) -> None:
 
 
 def test_no_room_between_neighbours() -> None:
-    """Each new value lies just below the last, above "a": the gap halves until labels are spread anew."""
+    """Each new value lies just below the last, above "a": the gap halves until labels are spread again."""
     labels, relabelled = RankLabels(pa.string()), 0
     held = labels.encode(pa.array(["a", "z"]))
     names = ["a", "z"]

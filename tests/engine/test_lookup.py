@@ -57,7 +57,7 @@ def test_time_windows(at: int | None, closed: Any, emit: str) -> None:
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
 def test_a_time_before_the_watermark_is_refused(emit: str) -> None:
-    """What has left the windows since then is gone: an answer would be a guess."""
+    """Elements that have left the windows since then are gone, so that a result could be wrong."""
     op = operator(sash.Count(2), emit=emit)
     assert op.watermark == 10
     with pytest.raises(ValueError, match=r"lookup\(at=9\) is before the watermark, 10"):
@@ -219,7 +219,7 @@ def test_the_store_of_the_options_is_used() -> None:
 
 @pytest.mark.parametrize("window", [sash.Lifetime(), sash.Session(5), sash.Count(3), sash.Time(8, every=2)])
 def test_with_a_store_it_answers_the_same(window: Any) -> None:
-    """State of an operator with a store has columns more, which its lookups do not."""
+    """The state of an operator with a store has additional columns; its lookups have not."""
     query = sash.Query(window, by="k", on="t", lateness=3, total=sash.sum("x"), high=sash.max("x"))
     without, within = query.operator(SCHEMA), query.operator(SCHEMA, store=MemoryStore())
     for operator in (without, within):

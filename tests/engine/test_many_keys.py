@@ -59,7 +59,7 @@ def test_a_row_looks_at_the_keys_of_its_bucket(emit: str, window: Any) -> None:
             op.process(batch([11 * i], keys + 9 + i))
         scanned[keys] = live(op).durable.buckets.scanned - before  # type: ignore[union-attr]
         assert scanned[keys] <= 8 * (largest + 1)
-        assert sum(name.startswith("b") for name in store.written) <= 9  # a row of before has waited
+        assert sum(name.startswith("b") for name in store.written) <= 9  # a row of an earlier call has waited
         assert not store.read
     assert len(buckets) > 8
     assert scanned[MANY] <= 4 * scanned[FEW]  # buckets are full, or half full
@@ -109,8 +109,8 @@ def test_asking_what_is_due_looks_at_few_keys() -> None:
     assert timers.scanned - before <= 8 * 3 * BLOCK
 
 
-def test_what_is_known_of_pages_changes_by_the_pages_of_a_call() -> None:
-    """A failed call leaves it as it was, and pages that were dropped are forgotten."""
+def test_metadata_of_pages_changes_by_the_pages_of_a_call() -> None:
+    """A failed call changes no metadata of pages, and that of deleted pages is dropped."""
     store = CountingStore()
     op = filled(FEW, store, window=sash.Time(100))
     pages = live(op).durable.transaction  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Memory follows the state down: after a burst of keys or rows, and in a steady churn of keys.
+"""Memory is released when the state shrinks: after a burst of keys or rows, and in a steady churn of keys.
 
 keys     │      ▁████▁                      a burst
 bytes    │▁▁▁▁▁▁▁████▁▁▁▁▁▁▁▁▁▁▁            as a fresh operator has that never saw it
@@ -104,7 +104,7 @@ EAGER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("name", "stored"), in_turn(EAGER, [False, True]))
 def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
-    """Its results are those of an operator that has never seen the burst."""
+    """Memory shrinks after a burst of keys; results equal those of an operator without the burst."""
     arguments = dict(EAGER[name])
     windows = arguments.pop("windows")
     made = []
@@ -132,7 +132,7 @@ def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_freed_slots_and_rings_are_used_again(name: str) -> None:
-    """Many new keys a call, as many gone: memory stays what it was after the first rounds."""
+    """Each call adds and expires many keys: memory does not grow after the first rounds."""
     operator = operator_of(name, text=True)
     many = 1000 if name != "policy" else 200
     sizes, keys = [], []

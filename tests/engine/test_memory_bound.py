@@ -1,4 +1,4 @@
-"""Bounded memory: keys leave it and come back, and no result tells. The bound holds between calls."""
+"""Bounded memory: evicting and loading keys changes no result, and the bound holds between calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
 INTERPRETED = pytest.mark.usefixtures("interpreted_kernels")
-"""Nothing is compiled, where there are few rows: many are quicker to compile for."""
+"""Tests with few rows run interpreted; with many rows it is quicker to compile."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Migrated state goes on as if the new query had seen all rows: random queries and changes, beside the new query."""
+"""Migrated state continues as if the new query had seen all rows: random queries and changes, compared with that."""
 
 from __future__ import annotations
 
@@ -163,35 +163,35 @@ def without_delta_errors(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("seed", range(share(12)))
-def test_migrated_state_goes_on_as_the_new_query(seed: int) -> None:
+def test_migrated_state_continues_as_the_new_query(seed: int) -> None:
     change = Change(seed)
     old, new = change.queries()
     batches = without_delta_errors(change.batches())
-    before, truth = old.operator(SCHEMA), new.operator(SCHEMA)
+    before, reference = old.operator(SCHEMA), new.operator(SCHEMA)
     store = MemoryStore()
     stored = old.operator(SCHEMA, store=store)
     half = change.draw.randint(1, 5)
     for batch in batches[:half]:
         before.process(batch)
         stored.process(batch)
-        truth.process(batch)
+        reference.process(batch)
     after = Operator.restore(new, new.migrate(before.snapshot(), from_query=old))
     assert new.migrate(store, from_query=old) is store
     reopened = new.operator(store=store)
     for operator in (after, reopened):
-        assert operator.watermark == truth.watermark
+        assert operator.watermark == reference.watermark
         if change.emit == "final":
             keys = {"k": ["a", "b", None]}
-            compare(operator.lookup(keys), truth.lookup(keys))
+            compare(operator.lookup(keys), reference.lookup(keys))
     for batch in batches[half:]:
-        expected = truth.process(batch)
+        expected = reference.process(batch)
         compare(after.process(batch), expected)
         compare(reopened.process(batch), expected)
         after = Operator.restore(new, after.snapshot())  # its checks find positions and edges that cannot be
-    expected = truth.finish()
+    expected = reference.finish()
     compare(after.finish(), expected)
     compare(reopened.finish(), expected)
-    assert_same(after.late_rows(), truth.late_rows())
+    assert_same(after.late_rows(), reference.late_rows())
 
 
 @pytest.mark.parametrize("windows", [(Time(8, every=4), Time(6, every=3)), (Count(8, every=4), Count(6, every=3))])
@@ -199,12 +199,12 @@ def test_panes_have_the_edges_of_the_windows_that_are_left(windows: tuple[Any, A
     said: dict[str, Any] = {"by": "k", "on": "t", "lateness": 0, "total": sash.sum("n")}
     old, new = Query({"a": windows[0], "b": windows[1]}, **said), Query({"a": windows[0]}, **said)
     rows = [dict.fromkeys(KINDS) | {"k": "a", "t": t, "n": t} for t in range(20)]
-    before, truth = old.operator(SCHEMA), new.operator(SCHEMA)
-    for operator in (before, truth):
+    before, reference = old.operator(SCHEMA), new.operator(SCHEMA)
+    for operator in (before, reference):
         operator.process(pa.RecordBatch.from_pylist(rows[:8], schema=SCHEMA))
     after = Operator.restore(new, new.migrate(before.snapshot(), from_query=old))
     for some in (rows[8:9], rows[9:]):
         batch = pa.RecordBatch.from_pylist(some, schema=SCHEMA)
-        compare(after.process(batch), truth.process(batch))
+        compare(after.process(batch), reference.process(batch))
         after = Operator.restore(new, after.snapshot())
-    compare(after.finish(), truth.finish())
+    compare(after.finish(), reference.finish())

@@ -41,9 +41,9 @@ def filled(store: Store) -> Store:
 
 
 def expected() -> pa.RecordBatch:
-    truth = NEW.operator(SCHEMA)
-    truth.process(batch(0))
-    return truth.process(batch(20))
+    reference = NEW.operator(SCHEMA)
+    reference.process(batch(0))
+    return reference.process(batch(20))
 
 
 def names(store: Store) -> set[str]:
@@ -97,9 +97,9 @@ def test_a_migration_that_fails_leaves_the_old_state() -> None:
         NEW.migrate(store, from_query=OLD)
     assert dict(store.items()) == before
     store.fails = ""
-    truth = OLD.operator(SCHEMA)
-    truth.process(batch(0))
-    assert_same(OLD.operator(store=store).process(batch(20)), truth.process(batch(20)), by=["k"])
+    reference = OLD.operator(SCHEMA)
+    reference.process(batch(0))
+    assert_same(OLD.operator(store=store).process(batch(20)), reference.process(batch(20)), by=["k"])
 
 
 def test_a_process_that_ends_before_old_pages_are_deleted_leaves_the_new_state() -> None:
@@ -135,15 +135,15 @@ def test_other_modes_are_migrated(mode: Any) -> None:
     rows = batch(0, 40).sort_by([("k", "ascending"), ("t", "ascending")]) if mode == "sorted" else batch(0, 40)
     parts = [rows.slice(0, 17), rows.slice(17)]
     old, new = (query.rewritten(lateness=None) for query in (OLD, NEW)) if mode == "sorted" else (OLD, NEW)
-    before, truth = old.operator(SCHEMA, mode=mode), new.operator(SCHEMA, mode=mode)
-    for operator in (before, truth):
+    before, reference = old.operator(SCHEMA, mode=mode), new.operator(SCHEMA, mode=mode)
+    for operator in (before, reference):
         operator.process(parts[0])
         if mode == "given":
             operator.advance(9)
     after = Operator.restore(new, new.migrate(before.snapshot(), from_query=old))
     for call in ("process", "finish"):
         arguments = [parts[1]] if call == "process" else []
-        assert_same(getattr(after, call)(*arguments), getattr(truth, call)(*arguments), by=["k"])
+        assert_same(getattr(after, call)(*arguments), getattr(reference, call)(*arguments), by=["k"])
 
 
 def test_lateness_may_change() -> None:

@@ -1,4 +1,4 @@
-"""Decimals, durations and times as inputs of operators: beside the reference, compiled and not, and at their limits."""
+"""Decimals, durations and times in operators, compared with the reference: compiled and not, and at their limits."""
 
 import random
 from datetime import timedelta
@@ -45,7 +45,7 @@ def values(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def aggregates(kind: pa.DataType) -> dict[str, Any]:
-    """What a column of this type may be asked for."""
+    """The aggregates of a column of this type."""
     found: dict[str, Any] = {"range": sash.range("x"), "high": sash.max("x"), "first": sash.first("x")}
     found |= {"n": sash.count("x"), "where": sash.arg_min("x", "t")}
     if pa.types.is_decimal(kind) or pa.types.is_duration(kind):
@@ -67,7 +67,7 @@ def case(query: Query, kind: pa.DataType, count: int = 30) -> Case:
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 @pytest.mark.parametrize("window", [Count(3), Time(6, every=2), Lifetime()], ids=repr)
 @pytest.mark.parametrize("name", TYPES)
-def test_beside_the_reference(name: str, window: Any, emit: Any) -> None:
+def test_compared_with_the_reference(name: str, window: Any, emit: Any) -> None:
     query = Query(window, by="k", on="t", lateness=2, emit=emit, **aggregates(TYPES[name]))
     compare_with_reference(case(query, TYPES[name]), begin, resume)
 

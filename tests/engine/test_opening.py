@@ -11,7 +11,7 @@ import pytest
 import sash
 from sash.engine import buffer_pages
 from sash.stores import MemoryStore, PageError
-from tests.fuzz.frames import opened
+from tests.fuzz.envelopes import unwrapped
 from tests.shared.effort import THOROUGH
 from tests.shared.small_state import small_buckets
 
@@ -114,9 +114,9 @@ def test_a_damaged_root_is_refused() -> None:
 def test_a_root_without_a_schema_is_incomplete() -> None:
     store = MemoryStore()
     query().operator(store=store).process(batch(0), offset=5)
-    root = opened(store.pages["root"])
-    root.parts.pop()
-    store.pages["root"] = root.sealed()
+    root = unwrapped(store.pages["root"])
+    root.items.pop()
+    store.pages["root"] = root.wrapped()
     says = "page 'root' with the schema of the rows is missing"
     for open_it in (lambda: query().operator(store=store), lambda: query().reader(store).offset):
         with pytest.raises(PageError, match=says):
@@ -185,8 +185,8 @@ def test_a_first_call_that_is_repeated_leaves_a_whole_state(emit: str) -> None:
 def test_only_pages_of_an_operator_are_ever_deleted(name: Any) -> None:
     store = MemoryStore()
     query().operator(store=store).process(batch(0))
-    header = opened(store.pages["header"])
-    store.pages["header"] = header.with_meta(header.meta | {"garbage": [name]}).sealed()
+    header = unwrapped(store.pages["header"])
+    store.pages["header"] = header.with_meta(header.meta | {"garbage": [name]}).wrapped()
     with pytest.raises(PageError, match="page 'header' is damaged: its field 'garbage'"):
         query().operator(store=store)
 

@@ -1,4 +1,4 @@
-"""Order statistics in the operator: beside their definitions, with stores, lookups, retractions and policies."""
+"""Order statistics in the operator, compared with their definitions: with stores, lookups, retractions and policies."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def check(operator_results: list[pa.RecordBatch], wanted: dict[int, dict[str, An
 
 @pytest.mark.parametrize("size", [1, 3, 8])
 @interpreted
-def test_rows_beside_the_definition(size: int) -> None:
+def test_rows_compared_with_the_definition(size: int) -> None:
     query, given = Query(Count(size), by="k", on="t", **OF_ROWS), rows(80, size)
     operator = Operator(query, SCHEMA)
     made = [operator.process(batch) for batch in batches(given, 7)]
     check([*made, operator.finish()], expected(query, given, size))
 
 
-def test_compiled_beside_the_definition() -> None:
+def test_compiled_order_statistics_equal_the_definition() -> None:
     """Nulls, NaN and ties; the tree of a key is built again when its ring moves."""
     bound = {name: OF_ROWS[name] for name in ("middle", "rank")}
     query, given = Query(Count(20), by="k", on="t", **bound), rows(300)
@@ -95,7 +95,7 @@ def test_compiled_beside_the_definition() -> None:
 
 
 @interpreted
-def test_snapshots_and_stores_go_on() -> None:
+def test_snapshots_and_stores_continue() -> None:
     query, given = Query(Count(6), by="k", on="t", **OF_ROWS), rows(60)
     store, made = MemoryStore(), []
     operator = Operator(query, SCHEMA)
@@ -112,7 +112,7 @@ def test_snapshots_and_stores_go_on() -> None:
 @interpreted
 @pytest.mark.parametrize("window", [Time(6), Session(2), Policy(KeepLast(3), sash.count())], ids=repr)
 def test_other_windows_hold_the_same_as_a_list_of_them(window: Any) -> None:
-    """The values that `collect` gives are those of the window."""
+    """Results equal the definition on the values that `collect` returns."""
     held = monoid(
         identity=(),
         lift=lambda x: (x,),
@@ -164,7 +164,7 @@ def slides(query: Query, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
 )
 @pytest.mark.parametrize("forget", [None, 3])
 def test_slides_over_single_rows_and_over_panes(windows: Any, forget: int | None) -> None:
-    """Beside `collect`, whose states grow, elements are panes, and multisets their states."""
+    """With `collect`, whose states grow, elements are panes, and their states are multisets."""
     given = [row for row in rows(110) if row["t"] % 40 < 27]
     said: Any = {"by": "k", "on": "t", "forget": forget, "total": sash.sum("x"), "last": sash.last("s")}
     by_rows, by_panes = (Query(windows, **said, **OF_SLIDES, **more) for more in ({}, {"all": sash.collect("s")}))
@@ -176,7 +176,7 @@ def test_slides_over_single_rows_and_over_panes(windows: Any, forget: int | None
         assert agree(one, {name: other[name] for name in one}, 1e-14), (one, other)
 
 
-def test_compiled_slides_beside_those_of_multisets() -> None:
+def test_compiled_slides_compared_with_those_of_multisets() -> None:
     given, window = rows(200), Time(30, every=7)
     made = {}
     for more in ({}, {"all": sash.collect("x")}):

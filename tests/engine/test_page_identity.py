@@ -1,4 +1,4 @@
-"""Pages in the wrong place, of the wrong time, or written in part: refused, never read as if nothing had happened."""
+"""Pages under another name, from another call, or partially written are refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def history(name: str, calls: int) -> list[dict[str, bytes]]:
 
 
 def reopened(name: str, pages: dict[str, bytes]) -> list[Any]:
-    """All that is left to come, from pages; keys come in any order."""
+    """The remaining results of an operator that is opened on the pages, in any order of keys."""
     operator = query(name).operator(SCHEMA, store=MemoryStore(dict(pages)))
     found = [operator.process(batches()[-1]), operator.finish()]
     return sorted(pa.Table.from_batches(found).to_pylist(), key=repr)
@@ -93,11 +93,11 @@ def test_pages_in_the_place_of_one_another_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
-    """Of the header, too, whose pages are newer or gone. Pages of an eager operator are written once."""
+    """An older header is refused, too: its pages are newer or gone. Pages of an eager operator are written once."""
     *earlier, pages = history(name, 30 if name == "eager" else 29)
     if (
         name == "eager"
-    ):  # an older header with all the pages that it lists is the state of then: take those that lack one
+    ):  # an older header with all the pages that it lists is a valid earlier state: take those that lack one
         earlier = [old for old in earlier if not set(old) <= set(pages)]
     refused = r"is not of the call that the header lists|is missing from the store"
     stale = {(page, old[page]) for old in earlier[-4:] for page in old if page in pages and old[page] != pages[page]}
@@ -109,7 +109,7 @@ def test_an_older_copy_of_a_page_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_write_that_reached_the_store_in_part_is_found_out(name: str) -> None:
-    """A process that dies in the middle of it leaves the state of before, that of after, or one that is refused."""
+    """A process that dies during a write leaves the previous state, the new one, or one that is refused."""
 
     class Torn(MemoryStore):
         left: int | None = None

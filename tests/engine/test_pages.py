@@ -1,4 +1,4 @@
-"""State in pages, counted: what a batch touches, what is held, and that a call that fails leaves no trace.
+"""State in pages: how many a batch touches, how many are held, and a failed call changes nothing.
 
 window        10K rows     1M rows
 pages         ▢▢▢▢         ▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢
@@ -71,7 +71,7 @@ def steady(window: Callable[[int], Any], size: int, keys: int) -> tuple[list[int
         last = found.slice(found.num_rows - 1).to_pylist()[0]
         end = last["t"] if "t" in last else last["window_end"] - 1
         if "t" not in last and isinstance(query.windows[""], sash.Count):
-            end += 1  # told as the time of its last row
+            end += 1  # reported as the time of its last row
         assert last["total"] == stream.total(last["k"], end - size // keys + 1, end)
     assert operator.metrics.elements > 0.99 * size
     return touched, store
@@ -89,7 +89,7 @@ def test_a_large_window_touches_hardly_more_pages_than_a_small_one(window: Any, 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_rows_that_wait_cost_what_comes_and_what_leaves(size: int) -> None:
-    """The reorder buffer: a batch writes its own rows, however many wait; small pages are merged now and then."""
+    """The reorder buffer: a batch writes its own rows, however many wait; small pages are merged from time to time."""
     store, stream = CountingStore(), Stream(1)
     operator = sash.Query(sash.Time(5), by="k", on="t", lateness=size, high=sash.max("x")).operator(SCHEMA, store=store)
     for _ in range(0, size, SMALL):
@@ -146,7 +146,7 @@ def test_a_batch_for_few_keys_reads_few_pages(many: CountingStore) -> None:
 
 
 def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions of five keys end at 150, those of 20,000 others at 180; the clock is a key that goes on.
+    """Sessions of five keys end at 150, those of 20,000 others at 180; the clock is a key that continues.
 
     time      100        130        149 150        180
     five      ·───────────────────────────┤
@@ -172,7 +172,7 @@ def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: 
         opened().process(rows([100_000], [time], [1]))
         assert opened().advance(time + 1).num_rows == 0
         read = {name for name in store.read if name.startswith("b")}
-        assert len(read) <= 1, "the bucket of the key that goes on"
+        assert len(read) <= 1, "the bucket of the key that continues"
     found = opened().advance(150)
     assert sorted(found.column("k").to_pylist()) == five.tolist()
     theirs = {name for name in store.read if name.startswith("b")}
@@ -199,11 +199,11 @@ def test_keys_that_live_are_not_read_again() -> None:
     assert operator.metrics.keys <= 1
 
 
-# ---- slices ----
+# ---- panes ----
 
 
-def test_a_day_every_second_holds_a_partial_a_second() -> None:
-    """1M events in 2.3 days, five a second: the day's 86,400 slices, not its 432,000 events."""
+def test_a_day_every_second_holds_one_partial_per_second() -> None:
+    """1M events in 2.3 days, five per second: the 86,400 panes of a day, not its 432,000 events."""
     query = sash.Query(sash.Time("1d", every="1s"), by="k", on="t", high=sash.max("x"))
     schema = SCHEMA.set(1, pa.field("t", pa.timestamp("ms")))
     operator, most, given = query.operator(schema), 0, 0
@@ -237,7 +237,7 @@ def test_a_day_every_second_holds_a_partial_a_second() -> None:
     ids=repr,
 )
 def test_state_shrinks_when_windows_empty(window: Any) -> None:
-    """One large key and a thousand small ones; later only another is there."""
+    """One large key and a thousand small ones expire; only one other key remains."""
     store = CountingStore()
     operator = sash.Query(window, by="k", on="t", high=sash.max("x")).operator(SCHEMA, store=store)
     place = np.arange(20_000)

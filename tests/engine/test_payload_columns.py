@@ -1,4 +1,4 @@
-"""Columns that no aggregate reads: of whatever type and name, they leave as they came."""
+"""Columns that no aggregate reads are returned unchanged, whatever their type and name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAYLOADS = {
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 @pytest.mark.parametrize("name", PAYLOADS)
 def test_a_payload_of_any_type_goes_through(name: str, emit: Any) -> None:
-    """Out of order, late, out of a snapshot, and from a store."""
+    """Rows out of order, late rows, and rows from a snapshot and a store."""
     payload = PAYLOADS[name]
     batch = pa.record_batch({"t": [30, 20, 10], "p": payload})
     for store in (None, MemoryStore()):
@@ -49,7 +49,7 @@ def test_a_payload_of_any_type_goes_through(name: str, emit: Any) -> None:
 @pytest.mark.parametrize("name", ["_late", "_arrival", "_row", "_revision", "window", "window_start"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_a_payload_of_any_name_goes_through(name: str, emit: Any) -> None:
-    """Results of one query are the input of the next; only a name that is given twice is refused."""
+    """The results of a query can be the input of another; only duplicate names are refused."""
     batch = pa.record_batch({"t": [3, 1, 2], name: [True, False, True]})
     for store in (None, MemoryStore()):
         options = sash.Options(store=store)

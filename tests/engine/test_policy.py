@@ -1,4 +1,4 @@
-"""Policy windows: live and compiled, the same as the reference, and cheap however much leaves at once."""
+"""Policy windows on operators: results equal the reference, and bulk evictions are cheap."""
 
 import functools
 import math
@@ -300,8 +300,8 @@ def test_a_burst_that_ends_leaves_at_once(structure: str, most: int) -> None:
 
 @pytest.mark.parametrize(("structure", "first"), [("AMTA", 2001), ("LogMTA", 2001), ("TwoStacksLite", 0)])
 def test_compiled_structures_take_the_same_way(structure: str, first: int) -> None:
-    """The position of a structure's first element: it goes on where elements are evicted in bulk, and is 0 in a
-    structure that has started anew.
+    """The position of a structure's first element: it increases where elements are evicted in bulk, and is 0 in a
+    structure that has started again.
     """
     options = sash.Options(structure=structure)
     operator = sash.Query(sash.Time(10_000), on="t", high=sash.max("x"), options=options).operator(SCHEMA)

@@ -46,14 +46,14 @@ def query(window: Any = 3, **more: Any) -> Query:
 
 
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-def test_snapshots_stores_and_readers_go_on(emit: Any) -> None:
+def test_snapshots_stores_and_readers_continue(emit: Any) -> None:
     one = query(emit=emit, min_periods=2)
     first, second = ROWS.slice(0, 4), ROWS.slice(4)
     straight = one.operator(ROWS.schema)
     expected = [straight.process(first), straight.process(second), straight.finish()]
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     for mine, call in zip(
-        expected, [lambda: truth.process(first), lambda: truth.process(second), truth.finish], strict=True
+        expected, [lambda: reference.process(first), lambda: reference.process(second), reference.finish], strict=True
     ):
         assert_same(mine, call(), by=["k"])
     broken = one.operator(ROWS.schema)
@@ -103,7 +103,7 @@ def test_a_lookup_gives_what_a_row_would_see() -> None:
 
 
 def test_changes_are_those_of_what_users_see() -> None:
-    """Both sums double, their ratio does not; and null for want of inputs is no change."""
+    """Both sums double, their ratio does not change; neither does a null for lack of inputs."""
     one = Query(2, by="k", on="t", lateness=0, emit="changes", r=sash.sum("q") / sash.count("q"))
     rows = batch(*(("a", t, 0.0, q, "") for t, q in enumerate([2, 2, 2, 3, 3])))
     operator = one.operator(rows.schema)
@@ -122,9 +122,9 @@ def test_slides_have_nulls_for_results_of_other_windows() -> None:
         )
     )  # fmt: skip
     operator = one.operator(ROWS.schema)
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     got = pa.Table.from_batches([operator.process(ROWS), operator.finish()])
-    assert_same(got, pa.Table.from_batches([truth.process(ROWS), truth.finish()]), by=["k", "window"])
+    assert_same(got, pa.Table.from_batches([reference.process(ROWS), reference.finish()]), by=["k", "window"])
     for row in got.to_pylist():
         assert (row["n"] is None) == (row["window"] == "Time(8, every=4)")
         assert row["n"] is None or row["r"] is None
@@ -141,7 +141,7 @@ def test_a_row_on_which_an_expression_fails_is_refused_on_arrival() -> None:
 
 
 def test_each_aggregate_of_ours_takes_a_condition_on_slides() -> None:
-    """A condition gives what the rows that it holds for give alone."""
+    """A condition has the results of the rows for which it is true."""
     kept = ROWS.filter(pa.compute.greater(ROWS.column("q"), 1))
     made: dict[str, Any] = {"n": sash.count, "total": sash.sum, "distinct": sash.approx_distinct, "runs": sash.collect}
     window = Time(20, every=20)
@@ -156,14 +156,14 @@ def test_a_policy_takes_expressions_and_conditions() -> None:
         lambda total, prefix: bool(total - prefix > 3), over=sash.sum(sash.expr("q + 0"), where="q < 9")
     )
     one = Query(policy, by="k", on="t", lateness=0, n=sash.count(), m=sash.max("q").over(Count(2)))
-    truth = Reference(one, ROWS.schema)
+    reference = Reference(one, ROWS.schema)
     operator = one.operator(ROWS.schema)
-    assert_same(operator.process(ROWS), truth.process(ROWS), by=["k"])
-    assert_same(operator.finish(), truth.finish(), by=["k"])
+    assert_same(operator.process(ROWS), reference.process(ROWS), by=["k"])
+    assert_same(operator.finish(), reference.finish(), by=["k"])
 
 
 def test_only_the_pairs_asked_for_cost() -> None:
-    """⊕ counted: an aggregate with a window of its own is not combined over the other windows."""
+    """Calls of ⊕ are counted: an aggregate with a window of its own is not combined over the other windows."""
     calls = []
 
     def combine(a: int, b: int) -> int:

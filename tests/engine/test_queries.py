@@ -1,4 +1,4 @@
-"""Several queries as one operator: each gives what it gives alone, calls are atomic, and the store has one commit."""
+"""Several queries as one operator: each has its own results, calls are atomic, and a store has one commit per call."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> No
                 engine = queries.operator(mode=mode, store=store) if engine.offset else engine
             continue
         try:
-            right = {name: run_step(truth, step) for name, truth in truths.items()}
+            right = {name: run_step(reference, step) for name, reference in truths.items()}
         except ValueError:
             with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
                 run_step(engine, step)
@@ -52,11 +52,11 @@ def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> No
         found = run_step(engine, step, offset=1)
         late = engine.late_rows()
         assert list(found) == list(truths)
-        for name, truth in truths.items():
+        for name, reference in truths.items():
             assert found[name].schema == right[name].schema
             got[name].append(found[name])
             expected[name].append(right[name])
-            assert_same(late[name], truth.late_rows(), ordered=False)
+            assert_same(late[name], reference.late_rows(), ordered=False)
     for name in truths:
         compare(shared.of(name), got[name], expected[name])
 
@@ -94,7 +94,7 @@ STREAM = [rows("a1/1 b2/2 a5/3"), rows("a4/4 b5 a9/5 a9/1", 3), rows("a2/1 b12",
 
 
 def agree(found: dict[str, pa.RecordBatch], each: dict[str, Any], call: str, *arguments: Any) -> None:
-    """Results are those that each operator gives for the same call; slides of several keys may come in any order."""
+    """Compare with the results of each operator for the same call; slides of several keys may come in any order."""
     for name, one in each.items():
         right = getattr(one, call)(*arguments)
         assert found[name].schema == right.schema
@@ -119,7 +119,7 @@ def test_queries_of_one_key_and_order_have_one_operator() -> None:
 
 
 @pytest.mark.parametrize("key", ["lateness", "late", "forget", "by", "on", "emit", "options"])
-def test_queries_that_differ_run_beside_each_other(key: str) -> None:
+def test_queries_that_differ_run_together(key: str) -> None:
     changes: dict[str, Any] = {
         "lateness": 3, "late": "flag", "forget": 9, "by": (), "on": ["t", "x"], "emit": "changes",
         "options": sash.Options(prefer="latency"),
@@ -279,7 +279,7 @@ def test_a_store_that_fails_leaves_all_unchanged() -> None:
 
 
 def test_an_interrupt_after_the_commit_takes_back_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the second of two operators learns that the call has succeeded."""
+    """An interrupt while the second of two operators is notified that the call has succeeded."""
     queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
     operator, each = queries.operator(store=MemoryStore()), alone(queries)
     agree(operator.process(STREAM[0], offset=0), each, "process", STREAM[0])

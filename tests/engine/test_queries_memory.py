@@ -1,4 +1,4 @@
-"""Several queries whose state is larger than memory: the end of the stream gives what each query gives alone."""
+"""Several queries whose state is larger than memory: at the end each has the results of an operator of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold over many calls: no state is lost in an outage, none is kept for ever, nothing is shown twice."""
+"""Regression tests over many calls: no state is lost in an outage or kept forever, no result is emitted twice."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def rows(
 
 
 class Flaky(MemoryStore):
-    """A store that can be out of reach."""
+    """A store that cannot be reached while `away` is set."""
 
     away = False
 
@@ -54,7 +54,7 @@ class Flaky(MemoryStore):
 
 
 def test_an_outage_loses_nothing() -> None:
-    """The state cannot be read again while the store is away: nothing may be written before it has been."""
+    """While the store cannot be read, nothing may be written, which would replace state that was not read."""
     store = Flaky()
     query = sash.Query(sash.Lifetime(), on="t", lateness=0, total=sash.sum("x"))
     operator = Operator(query, rows([1]).schema, store=store)
@@ -87,12 +87,12 @@ def test_what_cannot_be_opened_is_not_overwritten() -> None:
 
 
 def test_changes_of_windows_without_a_value() -> None:
-    """Two windows that hold nothing are alike, wherever they lie."""
+    """Two empty windows have equal results, wherever they lie, so no change is emitted."""
     query = sash.Query(sash.Time(3, closed="left"), on="t", emit="changes", lateness=0, m=sash.mean("x"))
     batch = rows([0, 10, 20, 30, 40])
-    operator, truth = query.operator(batch.schema), Reference(query, batch.schema)
+    operator, reference = query.operator(batch.schema), Reference(query, batch.schema)
     got = [operator.process(batch), operator.finish()]
-    expected = [truth.process(batch), truth.finish()]
+    expected = [reference.process(batch), reference.finish()]
     assert [b.num_rows for b in got] == [b.num_rows for b in expected]
 
 
@@ -104,11 +104,11 @@ def test_changes_of_windows_that_become_full(aggregates: dict[str, Any]) -> None
     windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
     query = sash.Query(windows, on="t", emit="changes", lateness=0, **aggregates)
     batches = [rows([t], values=[x]) for t, x in enumerate([None, None, None, None, None, 3, None, None, None, None])]
-    operator, truth = query.operator(batches[0].schema), Reference(query, batches[0].schema)
+    operator, reference = query.operator(batches[0].schema), Reference(query, batches[0].schema)
     for batch in batches:
-        assert operator.process(batch).to_pylist() == truth.process(batch).to_pylist()
+        assert operator.process(batch).to_pylist() == reference.process(batch).to_pylist()
         operator = Operator.restore(query, operator.snapshot())
-    assert operator.finish().to_pylist() == truth.finish().to_pylist()
+    assert operator.finish().to_pylist() == reference.finish().to_pylist()
 
 
 def test_emitted_results_are_kept_once() -> None:
@@ -245,7 +245,7 @@ def test_changes_of_an_inexact_sum_do_not_depend_on_whether_it_compiles() -> Non
 
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To move rows into smaller arrays takes memory, and comes when the call can no longer be undone."""
+    """Rows are moved into smaller arrays, which takes memory, when the call can no longer be undone."""
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
     given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
     operator, free = query.operator(given[0].schema), query.operator(given[0].schema)
@@ -273,7 +273,7 @@ def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, m
 def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
     emit: Any, stored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its results are lost, but its rows are counted: the rows of the state are those that were counted."""
+    """The results are lost, but the rows are in the state and are counted."""
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"))
     given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
     schema = given[0].schema

@@ -1,4 +1,4 @@
-"""The reorder buffer against a plain list that Python sorts."""
+"""The reorder buffer, compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def timed(schema: pa.Schema, rows: Sequence[Row], dtype: Any = np.int64) -> Time
 
 
 def listed(rows: TimedRows) -> list[Row]:
-    """What `timed` was made of."""
+    """The rows of a `timed` batch as a list."""
     names = rows.table.schema.names[1:]
     assert rows.table.num_rows == len(rows) == len(rows.arrival)
     rows.table.validate(full=True)
@@ -54,7 +54,7 @@ def int_buffer() -> ReorderBuffer:
 
 
 class Listed:
-    """The same as a reorder buffer, on a list."""
+    """A reorder buffer as a sorted list."""
 
     def __init__(self, ties: Sequence[int]) -> None:
         self.ties = ties

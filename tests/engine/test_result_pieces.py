@@ -129,7 +129,7 @@ def filled(keys: int) -> Operator:
 
 
 def peak(batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
-    """The bytes that were allocated at once while batches were taken one by one, and the number of results."""
+    """The peak of allocated bytes while batches were taken one by one, and the number of results."""
     tracemalloc.start()
     arrow, most, count = pa.total_allocated_bytes(), 0, 0
     for batch in batches:

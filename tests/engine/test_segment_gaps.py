@@ -14,7 +14,7 @@ SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
 
 
 def rows(number: int, keys: int) -> pa.RecordBatch:
-    """Few rows a key: windows of some keys move past all that they had in segments and in the tail."""
+    """Few rows per key: windows of some keys move past all that they had in segments and in the tail."""
     draw = np.random.default_rng(number)
     times = np.sort(draw.integers(20 * number, 20 * number + 20, 300))
     return pa.record_batch([draw.integers(0, keys, 300), times, draw.random(300)], schema=SCHEMA)

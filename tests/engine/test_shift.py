@@ -44,7 +44,7 @@ def test_a_lookup_moves_the_window_of_rows(shift: int, at: int, held: list[int])
     assert operator(sash.Count(3, shift=shift)).lookup({"k": ["a"]}, at=at)["held"].to_pylist() == [held]
 
 
-def test_results_go_on_after_a_lookup() -> None:
+def test_results_continue_after_a_lookup() -> None:
     op = operator(sash.Time(8, shift=-4))
     for at in (40, 13, 30):
         op.lookup({"k": ["a", "b"]}, at=at)
@@ -156,7 +156,7 @@ def test_without_a_time_rows_wait_for_rows() -> None:
     assert rest == {(9, ()), (3, (4,)), (4, ())}
 
 
-def test_windows_beside_it_keep_the_results_of_their_row() -> None:
+def test_other_windows_keep_the_results_of_their_row() -> None:
     windows = {
         "next": sash.Count(1, shift=1),
         "life": sash.Lifetime(),

@@ -35,7 +35,7 @@ def operator_with(lift: Callable[[Any], Any]) -> Any:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_from_another_thread_is_refused(name: str) -> None:
-    """While a call is under way; which then gives what it would have given."""
+    """A call is refused while another one is running; that one returns its usual results."""
     entered, leave, results = threading.Event(), threading.Event(), []
     armed: list[bool] = []  # a query tries its functions before it runs
 

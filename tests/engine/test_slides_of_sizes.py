@@ -1,4 +1,4 @@
-"""Windows of equal slides and different sizes: their slides are found at once, and each gives what it gives alone."""
+"""Windows of equal slides and different sizes: slides are found together, with the results of each window alone."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_equal_slides_have_their_keys_and_ends_in_common() -> None:
 
 
 def test_more_slides_than_there_is_room_for() -> None:
-    """A call finds slides for which its arrays are too short: it goes on where they were full."""
+    """A call finds slides for which its arrays are too short: it continues where they were full."""
     queries = several(every=1, sizes=(3, 50, 400))
     given = [pa.record_batch({"k": ["a", "b", "a"], "t": [0, 1, 7], "x": [5, 6, 3]})]
     given.append(pa.record_batch({"k": ["b"], "t": [1_000], "x": [1]}))
@@ -95,7 +95,7 @@ def test_more_slides_than_there_is_room_for() -> None:
 
 
 def test_a_longest_window_that_lacks_slides_of_others() -> None:
-    """No query makes such state: it is refused, and the operator is as it was."""
+    """No query makes such state: it is refused, and the operator does not change."""
     operator: Any = several().operator()
     *first, last = batches(3)
     for batch in first:

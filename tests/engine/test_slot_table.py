@@ -1,4 +1,4 @@
-"""The slot table in spite of interrupts."""
+"""The slot table stays consistent when it is interrupted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[int, Callable[[SlotTable], Any]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_interrupt_before_any_line_leaves_a_table_that_goes_on(call: str) -> None:
+def test_an_interrupt_before_any_line_leaves_a_table_that_continues(call: str) -> None:
     slots, work = CALLS[call]
     table = a_table(slots=slots)
     after = 0

@@ -1,7 +1,7 @@
-"""The differential test on a store with pages so small that every key is large, reopened at every call.
+"""The differential test on a store with very small pages, so that every key is large, reopened at every call.
 
-pages as they are     8 KiB of elements make segments   the random streams of `test_truth.py` never do
-pages as here         2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
+normal pages     8 KiB of elements make segments   random streams of `test_differential_queries.py` have none
+pages here       2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ WINDOWS: dict[str, Any] = {
 
 @contextmanager
 def small_pages(elements: int) -> Iterator[None]:
-    """Within, everything takes many pages."""
+    """Make pages so small that all state takes many of them."""
     with pytest.MonkeyPatch.context() as patch, small_buckets(600, elements):
         patch.setattr(buffer_pages, "ROWS", 3)
         patch.setattr(buffer_pages, "MERGE", 3)
@@ -134,7 +134,7 @@ def small_case(window: Any, mode: str, seed: int, **arguments: Any) -> Case:
 
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), Count(11, every=2)], ids=repr)
 def test_there_are_many_pages(window: Any) -> None:
-    """Segments, buckets and pages of the reorder buffer: several of each kind, else nothing here is tested."""
+    """There are several segments, buckets and pages of the reorder buffer, which the other tests here need."""
     case = small_case(window, "rows", 0)
     most: Counter[str] = Counter()
     with small_pages(2):

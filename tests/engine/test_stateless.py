@@ -1,4 +1,4 @@
-"""Whole tables: what the reference gives, whatever the order of the rows, and however many threads share them."""
+"""Queries on whole tables equal the reference, whatever the order of the rows and the number of threads."""
 
 import math
 import warnings
@@ -14,7 +14,7 @@ from sash.kernels.column import column_kernels
 from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import parted
+from tests.engine.differential import split_side_output
 from tests.interpreted import interpret_columns
 from tests.shared.queries import loose
 from tests.shared.streams import Case, cases, sorted_by_key
@@ -22,13 +22,13 @@ from tests.shared.streams import Case, cases, sorted_by_key
 
 @pytest.fixture(autouse=True)
 def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread for each three rows, so that every range begins in the midst of windows."""
+    """One thread for three rows each, so that every range begins inside of windows."""
     monkeypatch.setattr(column_kernels, "SHARE", 3)
     monkeypatch.setattr(column_kernels, "cores", lambda: 4)
 
 
 def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with its results, by the whole table."""
+    """The batch with its results, computed on whole tables."""
     bound_query = query.bind(batch.schema)
     names = bound_query.output("sorted").names[batch.num_columns :]
     columns = [column.arrow() for column in StatelessExecutor(plan(bound_query)).found(batch).columns]
@@ -37,10 +37,10 @@ def computed(query: sash.Query, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def judged(case: Case, got: pa.RecordBatch, batch: pa.RecordBatch) -> None:
     """Compare with the reference, which takes rows in order."""
-    truth = Reference(case.query, case.schema, mode="sorted")
-    expected = [truth.process(sorted_by_key(batch, case.query)), truth.finish()]
-    mine, my_side_output = parted(case, as_rows([got]))
-    theirs, their_side_output = parted(case, as_rows(expected))
+    reference = Reference(case.query, case.schema, mode="sorted")
+    expected = [reference.process(sorted_by_key(batch, case.query)), reference.finish()]
+    mine, my_side_output = split_side_output(case, as_rows([got]))
+    theirs, their_side_output = split_side_output(case, as_rows(expected))
     assert_same(mine, theirs, by=case.query.by, loose=loose(case.query))
     assert_same(my_side_output, their_side_output, ordered=False)
 
@@ -62,7 +62,7 @@ def test_whole_tables_give_what_the_reference_gives(mode: str) -> None:
         whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
         try:
             found = computed(case.query, whole[0])
-        except NeedsOperator:  # the engine has something to say
+        except NeedsOperator:  # the operator reports invalid rows
             with pytest.raises((ValueError, OverflowError, TypeError, ArithmeticError)):
                 judged(case, whole[0], whole[0])
             return

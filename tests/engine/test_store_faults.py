@@ -10,7 +10,7 @@ import pytest
 
 from sash.stores import PageError, RocksDBStore, StoreInUse
 from tests.engine.killed_writers import CALLS, KEYS, QUERY, batch
-from tests.fuzz.frames import repaired
+from tests.fuzz.envelopes import repaired
 
 
 @pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.all_compiled)])

@@ -1,4 +1,4 @@
-"""Streams on one machine: iterators of batches, the watermark moved by hand, clocks, late rows, counters."""
+"""Streams on one machine: iterators of batches, `advance`, clocks, late rows, counters."""
 
 import datetime as dt
 import math
@@ -45,7 +45,7 @@ def test_an_operator_runs_on_batches() -> None:
 
 
 def test_results_leave_while_the_input_still_comes() -> None:
-    """A stream need not end: each batch is asked for only after the results of those before are taken."""
+    """A stream need not end: each batch is requested only after the results of the previous ones are taken."""
     asked = []
 
     def endless() -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ def test_calls_before_the_columns_are_known(call: str) -> None:
         operator.advance(3)
 
 
-# ---- the watermark by hand ----
+# ---- advance ----
 
 
 def test_advance_gives_what_has_become_final() -> None:
@@ -207,7 +207,7 @@ def at(*milliseconds: Any) -> pa.RecordBatch:
 
 
 def test_times_ahead_of_the_clock_are_untimed() -> None:
-    """One at the limit is in time; those beyond do not move the watermark, and the clock goes on."""
+    """One at the limit is in time; those beyond do not move the watermark, and the clock continues."""
     now = 10.0
     asked = sash.Query("1h", on="t", lateness="1s", ahead="500ms", n=sash.count())
     operator = asked.operator(TIMED, clock=lambda: now)
@@ -297,7 +297,7 @@ def test_late_rows_are_handed_out_once_and_outlive_snapshots() -> None:
     assert again.late_rows().num_rows == 0
     assert Operator.restore(asked, again.snapshot()).late_rows().num_rows == 0
     assert (again.metrics.late, again.metrics.untimed) == (2, 1)
-    assert operator.late_rows()["x"].to_pylist() == [1, 2], "the first goes on by itself"
+    assert operator.late_rows()["x"].to_pylist() == [1, 2], "the first one continues on its own"
 
 
 def test_a_snapshot_changes_nothing_and_is_the_same_twice() -> None:

@@ -1,4 +1,4 @@
-"""What runs is what the plan says: which structures, states that aggregates share, one structure for several sizes."""
+"""The engine runs the plan: which structures, states that aggregates share, one structure for several sizes."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def resume(query: Query, snapshot: bytes) -> Operator:
 
 
 def as_planned(operator: Operator) -> bool:
-    """Do the structures that are alive have the names that the plan gives?"""
+    """Do the live structures have the names in the plan?"""
     plan = operator.plan
     spans, parts = plan.bound_query.windows, plan.bound_query.aggregates
     said = {(spans[w].name, parts[p].name): choice.structure for (w, p), choice in plan.choices.items()}
@@ -88,7 +88,7 @@ def play(windows: Any, aggregates: Any, **arguments: Any) -> None:
 @pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize("chosen", ["throughput", "latency", "FiBA"])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_what_runs_is_what_the_plan_says(window: str, chosen: str) -> None:
+def test_the_engine_runs_the_plan(window: str, chosen: str) -> None:
     options, aggregates = CHOSEN[chosen]
     play(WINDOWS[window], aggregates, options=options)
 
@@ -208,7 +208,7 @@ def test_policies_never_share_a_structure() -> None:
 
 
 def combines(**aggregates: Any) -> int:
-    """How often ⊕ is called for some rows, whichever aggregate calls it."""
+    """The number of calls of ⊕ for some rows, over all aggregates."""
     calls = 0
 
     def counted(combine: Any) -> Any:

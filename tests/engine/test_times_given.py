@@ -1,4 +1,4 @@
-"""Times that callers give, to `advance` and `lookup`: exact, whatever type they come in."""
+"""Times given to `advance` and `lookup` are exact, whatever their type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", TIMES)
 def test_a_row_exactly_at_the_watermark_is_not_late(name: str) -> None:
-    """And one a nanosecond before it is."""
+    """A row at the watermark is not late; one a nanosecond before it is."""
     schema = pa.schema([("t", pa.timestamp("ns"))])
     operator = sash.Query("1h", on="t", lateness="1h", n=sash.count()).operator(schema)
     operator.advance(TIMES[name])

@@ -63,7 +63,7 @@ def test_keys_of_every_type(name: str) -> None:
 
 @every_type
 def test_tie_breakers_of_every_type(name: str) -> None:
-    """In the order of their values, nulls last."""
+    """Tie-breakers order rows by value, with nulls last."""
     asked = sash.Query(5, on=["t", "c"], held=sash.collect("x"))
     if name in NESTED:
         with pytest.raises(TypeError, match=r"on= names the tie-breaker 'c' of type .*, which has no order"):

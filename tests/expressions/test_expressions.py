@@ -22,7 +22,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_expressions_beside_duckdb_and_python(seed: int) -> None:
+def test_random_expressions_compared_with_duckdb_and_python(seed: int) -> None:
     rows = table(seed)
     texts = [Drawn(1000 * seed + i).any() for i in range(60)]
     connection = duckdb.connect()

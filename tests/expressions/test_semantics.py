@@ -1,4 +1,4 @@
-"""What expressions mean where SQL's dialects differ, and what is refused: the same on arrays and on single rows."""
+"""Expressions where SQL's dialects differ, and refused ones: the same on arrays and on single rows."""
 
 from __future__ import annotations
 

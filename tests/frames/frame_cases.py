@@ -47,7 +47,7 @@ def with_times(table: pa.Table, kind: str = "timestamp") -> pa.Table:
 
 
 def same(ours: Any, theirs: Any, what: str = "") -> None:
-    """Columns alike, null and NaN alike, booleans as numbers."""
+    """Compare columns: null equals NaN, and booleans are numbers."""
     mine, other = (np.array([NAN if value is None else value for value in column], float) for column in (ours, theirs))
     # what they subtract, they lose: their digits are no measure
     np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9, err_msg=what)

@@ -23,7 +23,7 @@ _NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype(), pa.int3
 
 @dataclass(frozen=True)
 class FrameKind:
-    """How a kind of frame is made of a table, what type comes back, and how that is a table again."""
+    """A kind of frame: its conversion from a table, the type of results, and their conversion to a table."""
 
     make: Callable[[pa.Table], Any]
     comes_back: Any

@@ -1,4 +1,4 @@
-"""`sash.as_of`: the events before each row of a spine, on every kind of frame, beside DuckDB, and what it refuses."""
+"""`sash.as_of`: the events before each row of a spine, on every kind of frame, compared with DuckDB; and errors."""
 
 from datetime import date, datetime
 from typing import Any
@@ -67,7 +67,7 @@ def test_which_ends_belong_to_the_windows(closed: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_frame_gives_its_own(kind: str) -> None:
     made = KINDS[kind]
-    # a spine of one kind beside events of another
+    # a spine of one kind with events of another
     for events in (made.make(EVENTS), pl.from_arrow(EVENTS), EVENTS.to_pandas()):
         found = sash.as_of(made.make(SPINE), events, sash.Count(2), by="k", on="t", n=sash.count(), best=sash.max("i"))
         assert isinstance(found, made.comes_back)
@@ -77,7 +77,7 @@ def test_every_kind_of_frame_gives_its_own(kind: str) -> None:
         assert [row["best"] for row in rows] == [1, 5, None, 2, None, None, None]
 
 
-def test_beside_a_range_join_of_duckdb() -> None:
+def test_compared_with_a_range_join_of_duckdb() -> None:
     random = np.random.default_rng(3)
     events = pa.table(
         {"k": random.integers(0, 20, 3000), "t": random.integers(0, 500, 3000), "x": random.normal(size=3000)}
@@ -219,7 +219,7 @@ def test_times_of_another_unit_or_zone_are_compared_exactly() -> None:
     assert month["s"].to_pylist() == [1, 11, 11, 11]
 
 
-def test_floats_beside_integers() -> None:
+def test_floats_and_integers() -> None:
     """pandas makes floats of integers with a null."""
     asked: dict[str, Any] = {"on": "t", "s": sash.sum("x")}
     whole, parts = {"t": np.array([1, 2]), "x": np.array([1, 10])}, {"t": np.array([1.0, 1.5, 2.0, np.nan])}

@@ -41,7 +41,7 @@ def named(functions: dict[str, tuple[Any, str]]) -> dict[str, Any]:
 
 
 def compare(got: pd.DataFrame, rolling: Any, counts: Any = None) -> None:
-    """Each function, and the count."""
+    """Compare each function, and the count, with pandas."""
     varies = got["our_var"].to_numpy() > 0
     for name, (_, known) in PLAIN.items():
         ours, theirs = got[f"our_{name}"].to_numpy(), getattr(rolling["x"], known)().to_numpy()

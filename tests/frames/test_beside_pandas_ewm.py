@@ -1,4 +1,4 @@
-"""Exponentially weighted aggregates, lag, delta and pct_change beside pandas, polars and the reference."""
+"""Exponentially weighted aggregates, lag, delta and pct_change, compared with pandas, polars and the reference."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -60,7 +60,7 @@ def theirs(closed: str) -> Any:
 
 
 def compare(got: pl.DataFrame, others: pl.DataFrame, bounds: dict[str, Any]) -> None:
-    """Column by column, where the window has a value in it."""
+    """Compare column by column, where the window has a value."""
     for name, bound in bounds.items():
         filled = got[f"n_{bound.columns[0]}"] > 0 if bound.columns else got["n_x"] >= 0
         same(got[f"our_{name}"].filter(filled), others[name].filter(filled), name)

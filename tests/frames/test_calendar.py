@@ -1,4 +1,4 @@
-"""Calendar windows beside pandas and polars: twenty zones, ten years of hours, through every change of the clock."""
+"""Calendar windows, compared with pandas and polars: twenty zones, ten years of hours, every change of the clock."""
 
 from functools import cache
 from typing import Any

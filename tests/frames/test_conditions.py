@@ -1,4 +1,4 @@
-"""Expressions, conditions, formulas, own windows and min_periods on every kind of frame, and beside pandas."""
+"""Expressions, conditions, formulas, own windows and min_periods on every kind of frame, compared with pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order statistics on frames, beside pandas and polars, and on every kind of frame and type of column."""
+"""Order statistics on every kind of frame and type of column, compared with pandas and polars."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BOUND = {name: bound for name, (bound, _) in PANDAS.items()}
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
 @settings(max_examples=share(10))
-def test_rows_beside_pandas(table: pa.Table, size: int) -> None:
+def test_rows_compared_with_pandas(table: pa.Table, size: int) -> None:
     frame = table.to_pandas()
     got = sash.rolling(frame, size, **BOUND)
     rolling = frame["x"].rolling(size, min_periods=1)
@@ -55,7 +55,7 @@ def test_rows_beside_pandas(table: pa.Table, size: int) -> None:
 
 @given(table=frames(ties=False), size=st.integers(1, 6), closed=st.sampled_from(CLOSED))
 @settings(max_examples=share(10))
-def test_times_beside_pandas(table: pa.Table, size: int, closed: Any) -> None:
+def test_times_compared_with_pandas(table: pa.Table, size: int, closed: Any) -> None:
     frame = with_times(table).to_pandas()
     got = sash.rolling(frame, Time(f"{size}s", closed=closed), on="t", **BOUND)
     rolling = frame.rolling(f"{size}s", on="t", closed=closed, min_periods=1)["x"]
@@ -65,7 +65,7 @@ def test_times_beside_pandas(table: pa.Table, size: int, closed: Any) -> None:
 
 @given(table=frames(ties=True), size=st.integers(1, 6))
 @settings(max_examples=share(10))
-def test_rows_beside_polars(table: pa.Table, size: int) -> None:
+def test_rows_compared_with_polars(table: pa.Table, size: int) -> None:
     frame: Any = pl.from_arrow(table)
     rules: list[Any] = ["linear", "lower", "higher", "midpoint", "equiprobable"]  # "nearest" rounds a half up
     ours = {rule: sash.quantile("x", q=0.3, interpolation=rule) for rule in rules}
@@ -113,7 +113,7 @@ TYPES: dict[str, pa.Array] = {
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("window", [Count(3), Time(4), Lifetime(), Session(2), Time(4, every=2)], ids=repr)
 def test_every_type_with_an_order(window: Any, kind: str) -> None:
-    """The operator, which is compared with the reference, and frames give the same."""
+    """Results on frames equal those of the operator, which other tests compare with the reference."""
     table = pa.table({"t": [0, 1, 1, 2, 5, 6, 6, 7], "x": TYPES[kind]})
     aggregates: dict[str, Any] = {
         "low": sash.quantile("x", q=0.4, interpolation="lower"),

@@ -1,4 +1,4 @@
-"""Where others mean something else, in more detail than docs/differences.md.
+"""Where other libraries differ from sash, in more detail than docs/differences.md.
 
 Where they mean the same, the results are equal: test_beside_pandas.py, test_beside_polars.py, test_sql.py.
 """

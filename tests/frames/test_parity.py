@@ -81,10 +81,10 @@ def memory(column: pa.ChunkedArray) -> list[Any]:
 
 
 def expected(query: Query, table: pa.Table) -> list[dict[str, Any]]:
-    """What the reference gives for the rows in order."""
+    """The results of the reference for the rows in order."""
     batch = pa.RecordBatch.from_arrays([pa.concat_arrays(c.chunks) for c in table.columns], schema=table.schema)
-    truth = Reference(query, batch.schema, mode="sorted")
-    return as_rows([truth.process(sorted_by_key(batch, query)), truth.finish()])
+    reference = Reference(query, batch.schema, mode="sorted")
+    return as_rows([reference.process(sorted_by_key(batch, query)), reference.finish()])
 
 
 @given(table=tables(), window=st.sampled_from(PER_ROW), by=BY, on=ON)
@@ -137,10 +137,10 @@ def test_all_kinds_agree(name: str, table: pa.Table, by: Any, slides: bool, emit
         table = without_nan(table)
     got = query.run(kind.make(table))
     assert isinstance(got, kind.comes_back)
-    mine, truth = kind.rows(got), query.run(table).to_pylist()
+    mine, expected_rows = kind.rows(got), query.run(table).to_pylist()
     if kind.lossy:
-        mine, truth = blurred(mine), blurred(truth)
-    assert_same(mine, truth)
+        mine, expected_rows = blurred(mine), blurred(expected_rows)
+    assert_same(mine, expected_rows)
 
 
 @given(table=tables())

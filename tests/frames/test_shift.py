@@ -1,4 +1,4 @@
-"""`shift=` beside the frames of SQL (DuckDB), beside pandas, and beside the reference.
+"""`shift=`, compared with the window frames of SQL (DuckDB), with pandas, and with the reference.
 
 Count(n, shift=k)     ROWS BETWEEN n - 1 - k PRECEDING AND k FOLLOWING
 Time(n, shift=s)      RANGE BETWEEN n - 1 - s PRECEDING AND s FOLLOWING, where time is whole numbers

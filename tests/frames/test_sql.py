@@ -1,4 +1,4 @@
-"""Beside DuckDB: every aggregate that it shares with us, over every window that SQL can say.
+"""Results equal those of DuckDB: every aggregate that both have, over every window that SQL can express.
 
 ours                      SQL, where time is whole numbers: `<` is `<= - 1`
 Count(n)                  ROWS n - 1 PRECEDING

@@ -1,4 +1,4 @@
-"""A fuzzer of state: snapshots and pages that somebody has changed, with checksums that fit.
+"""A fuzzer of state: changed snapshots and pages, with matching checksums.
 
     python -m tests.fuzz --minutes 60 --seed 1
     python -m tests.fuzz --replay failures/1-17-203.case

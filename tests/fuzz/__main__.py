@@ -42,7 +42,7 @@ def _fuzz(minutes: float, seed: int, folder: Path) -> int:
         found, last = supervise(command, folder, start + 60 * minutes, (PREPARING, TRYING))
         total.states, total.refused = total.states + found.states, total.refused + found.refused
         total.failures += found.failures
-        first = last + 1  # a process that died goes on with the next round
+        first = last + 1  # after a process that died, continue with the next round
     sys.stdout.write(f"{total} in {(monotonic() - start) / 60:.0f} minutes, {first} rounds, seed {seed}\n")
     return 1 if total.failures else 0
 

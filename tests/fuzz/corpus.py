@@ -1,4 +1,4 @@
-"""Queries of every kind, and states of theirs."""
+"""Queries of every kind, and states that they have written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.engine import buffer_pages, eager_pages
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
-from tests.fuzz.frames import State
+from tests.fuzz.envelopes import State
 from tests.shared.queries import AFFINE, FromHigh, KeepLast
 from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, cases

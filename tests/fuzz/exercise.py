@@ -13,7 +13,7 @@ import sash
 from sash.engine.operator import Operator
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.corpus import Subject, small_pages
-from tests.fuzz.frames import State
+from tests.fuzz.envelopes import State
 from tests.shared.streams import StreamStep
 
 REFUSED, RAN = "refused", "ran"
@@ -66,7 +66,7 @@ def _call(operator: Operator, step: StreamStep) -> Any:
 
 
 def _used(operator: Operator, what: str, work: Callable[[], Any]) -> bool:
-    """Did a call work? If a page was refused, the operator is as it was, and says the same again."""
+    """Did a call work? If a page was refused, the operator is as it was, and raises the same error again."""
     before = operator.progress
     try:
         _checked(_judged(what, work))
@@ -105,7 +105,7 @@ def _judged(what: str, work: Callable[[], Any], only_pages: bool = False) -> Any
 
 
 def is_deliberate(error: BaseException) -> bool:
-    """Was an error raised by a line of sash that says `raise`, not by something that went wrong in it?"""
+    """Was an error raised by a `raise` of sash, rather than by a bug in it?"""
     last = traceback.extract_tb(error.__traceback__)[-1]
     line = linecache.getline(last.filename, last.lineno or 0)
     own = sash.__file__.rsplit("/", 1)[0]

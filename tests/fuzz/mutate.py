@@ -1,4 +1,4 @@
-"""What is changed in a state: bits, words, lengths, fields of the meta, batches, whole pages. Checksums fit again."""
+"""Random changes of a state: bits, words, lengths, fields of the meta, batches, pages; checksums are corrected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from tests.fuzz.frames import Parts, State, opened, repaired
+from tests.fuzz.envelopes import Envelope, State, repaired, unwrapped
 
 WORDS = [0, 1, 2, 7, 8, 64, 255, 4095, 4096, 2**31 - 1, 2**31, 2**32, 2**53, 2**61, 2**62, 2**63 - 1]
 FLOATS = [0.0, -0.0, 1.0, 1e16, 1e308, float("inf"), float("-inf"), float("nan"), 5e-324]
@@ -19,7 +19,7 @@ VALUES: list[Any] = [
 
 
 UNREADABLE = (ValueError, RecursionError, LookupError, TypeError, struct.error)
-"""What comes of a look into a page that was changed before."""
+"""Errors of reading a page that was changed before."""
 
 
 def mutated(state: State, others: Sequence[State], rng: Random) -> State:
@@ -56,46 +56,46 @@ def _pages_changed(state: State, others: Sequence[State], rng: Random) -> None:
 
 
 def _renamed(page: bytes, like: bytes) -> bytes:
-    """A page that says of itself what another one says; as it is, if one was changed before."""
+    """A page with the name and generation of another one; unchanged if one of them can no longer be read."""
     try:
-        made, theirs = opened(page), opened(like)
+        made, theirs = unwrapped(page), unwrapped(like)
         own = {key: theirs.meta[key] for key in ("name", "generation")}
-        return made.with_meta({**made.meta, **own}).sealed()
+        return made.with_meta({**made.meta, **own}).wrapped()
     except UNREADABLE:
         return page
 
 
 def _page_changed(page: bytes, others: Sequence[bytes | None], rng: Random) -> bytes:
     try:
-        made = opened(page)
+        made = unwrapped(page)
     except UNREADABLE:  # it was changed before
         return repaired(_bytes_changed(page, rng))
     way = rng.random()
     if way < 0.3:
         try:
-            return made.with_meta(_meta_changed(made.meta, rng)).sealed()
+            return made.with_meta(_meta_changed(made.meta, rng)).wrapped()
         except UNREADABLE:
             return page
-    if len(made.parts) < 2:
+    if len(made.items) < 2:
         return repaired(_bytes_changed(page, rng))
-    at = rng.randrange(1, len(made.parts))
+    at = rng.randrange(1, len(made.items))
     if way < 0.85:
-        made.parts[at] = _batch_changed(made.parts[at], rng)
+        made.items[at] = _batch_changed(made.items[at], rng)
     elif way < 0.9:
-        to = rng.randrange(1, len(made.parts))
-        made.parts[at], made.parts[to] = made.parts[to], made.parts[at]
+        to = rng.randrange(1, len(made.items))
+        made.items[at], made.items[to] = made.items[to], made.items[at]
     elif way < 0.95:
-        _splice(made, at, [opened(other) for other in others if other], rng)
+        _splice(made, at, [unwrapped(other) for other in others if other], rng)
     else:
-        made.parts.insert(at, made.parts[at]) if rng.random() < 0.5 else made.parts.pop(at)
-    return made.sealed()
+        made.items.insert(at, made.items[at]) if rng.random() < 0.5 else made.items.pop(at)
+    return made.wrapped()
 
 
-def _splice(made: Parts, at: int, others: Sequence[Parts], rng: Random) -> None:
+def _splice(made: Envelope, at: int, others: Sequence[Envelope], rng: Random) -> None:
     """Take a batch of another state's page of the same name."""
-    fitting = [other for other in others if len(other.parts) == len(made.parts)]
+    fitting = [other for other in others if len(other.items) == len(made.items)]
     if fitting:
-        made.parts[at] = rng.choice(fitting).parts[at]
+        made.items[at] = rng.choice(fitting).items[at]
 
 
 def _batch_changed(part: bytes, rng: Random) -> bytes:
@@ -114,7 +114,7 @@ def _batch_changed(part: bytes, rng: Random) -> bytes:
 
 
 def _word(data: bytes, at: int, width: int, rng: Random) -> bytes:
-    """Another word in the place of one: an extreme, a neighbour, a little more or less, or a bit of it flipped."""
+    """Another value for a word: an extreme, a neighbour, a little more or less, or a bit of it flipped."""
     old = int.from_bytes(data[at : at + width], "little")
     way = rng.randrange(6)
     if way == 0:

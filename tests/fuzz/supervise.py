@@ -1,6 +1,6 @@
 """Runs rounds in a process with limits of memory and time, and keeps what has failed.
 
-The process says on its output what it is about to do, and writes the state to a file before; if it dies or says nothing
+The process prints what it is about to do, and writes the state to a file before; if it dies or prints nothing
 for too long, that file has failed.
 """
 
@@ -19,8 +19,8 @@ from time import monotonic
 
 from sash.stores import codec
 from tests.fuzz.corpus import Subject, states, subject
+from tests.fuzz.envelopes import State
 from tests.fuzz.exercise import REFUSED, Failure, exercise
-from tests.fuzz.frames import State
 from tests.fuzz.mutate import mutated
 
 MEMORY = 6 << 30
@@ -48,7 +48,7 @@ class Counts:
 
 
 def rounds(seed: int, first: int, count: int, mutants: int, folder: Path) -> None:
-    """Make states, change them, and say what comes of it, a line each."""
+    """Make states, change them, and print the outcome of each on a line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for number in range(first, first + count):
         rng = Random(f"{seed}/{number}")

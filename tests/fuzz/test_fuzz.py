@@ -1,4 +1,4 @@
-"""A few rounds of the fuzzer with fixed seeds, and that it finds what it is for."""
+"""A few rounds of the fuzzer with fixed seeds, and tests that it reports crashes, silence and wrong errors."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from sash.stores import PageError, codec
 from sash.stores.envelope import unwrap
 from tests.fuzz import exercise, supervise
 from tests.fuzz.corpus import SCHEMA, Subject, states, steps, subject
-from tests.fuzz.frames import State, opened
+from tests.fuzz.envelopes import State, unwrapped
 from tests.fuzz.mutate import mutated
 from tests.interpreted import SWITCHED_OFF
 from tests.shared.effort import THOROUGH
@@ -59,7 +59,7 @@ def a_subject() -> tuple[Subject, list[tuple[State, bool]]]:
 
 
 def test_changed_pages_have_checksums_that_fit() -> None:
-    """What is changed is found by what is in a page, not by its checksum."""
+    """Most changed pages have a matching checksum, so that other checks must find the change."""
     _, made = a_subject()
     rng, fit, of_all = Random(3), 0, 0
     for _ in range(200):
@@ -67,8 +67,8 @@ def test_changed_pages_have_checksums_that_fit() -> None:
         for page in mutated(state, [other for other, _ in made], rng).pages.values():
             of_all += 1
             try:
-                parts = opened(page)
-                unwrap(page, parts.kind, parts.fingerprint, "page")
+                envelope = unwrapped(page)
+                unwrap(page, envelope.kind, envelope.fingerprint, "page")
             except Exception:
                 continue
             fit += 1

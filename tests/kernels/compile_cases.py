@@ -1,4 +1,4 @@
-"""What the tests of compiling share: columns, aggregates of users, and their results in a loop."""
+"""Helpers for the tests of compiling: columns, aggregates of users, and their results in a loop."""
 
 from collections.abc import Callable
 from typing import Any

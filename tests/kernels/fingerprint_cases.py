@@ -1,4 +1,4 @@
-"""Aggregates whose fingerprints are tested: sums of what a function gives."""
+"""Aggregates whose fingerprints are tested: sums of the results of a function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def of(lift: Callable[..., Any], **keywords: Any) -> Monoid:
-    """The sum of what `lift` gives."""
+    """The sum of the results of `lift`."""
     return sash.monoid(identity=0.0, lift=lift, combine=add, **keywords)
 
 

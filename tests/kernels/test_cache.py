@@ -1,4 +1,4 @@
-"""The on-disk cache: found again by the next process, never stale, never another's, and never in the way."""
+"""The on-disk cache: the next process loads it, it is never stale or another user's, and a broken one is no error."""
 
 import errno
 import json
@@ -68,7 +68,7 @@ print(json.dumps([answers, compiled]))
 
 
 def start(sources: Path, caches: Path, *arguments: Any) -> "subprocess.Popen[str]":
-    """A process that computes the maximum, and sums of the squares of multiples, as the arguments say."""
+    """A process that computes the maximum, and sums of the squares of multiples, as its arguments choose."""
     environment = {**os.environ, "SASH_CACHE_DIR": str(caches), "PYTHONPATH": str(sources)}
     command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     return subprocess.Popen(

@@ -84,7 +84,7 @@ def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def start() -> Any:
-    """The cache of a kernel in a new process of the victim. What it warns of is for other tests."""
+    """The cache of a kernel in a new process of the victim. Its warnings are tested elsewhere."""
     cache.directory.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -240,7 +240,7 @@ def test_a_link_in_the_temporary_directory(tmp_path: Path, planted: bool) -> Non
 
 
 def test_a_link_that_is_moved_after_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link of one's own is followed; where it leads later is not looked at again."""
+    """A link of one's own is followed; where it leads later is not checked again."""
     monkeypatch.setenv("SASH_CACHE_DIR", str(tmp_path / "link"))
     link, ours = tmp_path / "link", tmp_path / "ours"
     ours.mkdir()

@@ -161,7 +161,7 @@ def test_ten_at_once_have_one_secret(base: Directory) -> None:
 
 
 def test_the_secret_of_the_first_is_taken(base: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process makes one after we have looked, and its temporary name is still there."""
+    """Another process makes the secret after this one has looked for it, and its temporary file still exists."""
     link = os.link
 
     def beaten(*arguments: Any, **keywords: Any) -> None:

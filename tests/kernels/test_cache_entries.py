@@ -1,4 +1,4 @@
-"""Entries of the cache: found again, and never in the way if they are damaged or cannot be written."""
+"""Entries of the cache are loaded again; one that is damaged or cannot be written causes no error."""
 
 import errno
 import os
@@ -111,7 +111,7 @@ def test_a_damaged_entry_is_none(files: KernelCache, tmp_path: Path, damage: Cal
     ],
 )
 def test_an_entry_that_cannot_be_unpickled_is_none(files: KernelCache, tmp_path: Path, content: bytes) -> None:
-    """Written by us, as its MAC says, but by another version."""
+    """Written by this user, by its MAC, but by another version."""
     files.save_overload(("int",), Compiled(1))
     (path,) = tmp_path.iterdir()
     files._entries.save(path.name, content)

@@ -182,7 +182,7 @@ def test_the_handler_of_an_exception() -> None:
 
 
 def test_a_wrapped_function_does_not_pass_for_what_it_wraps() -> None:
-    """`functools.wraps` takes over the name and the module."""
+    """`functools.wraps` copies the name and the module; the fingerprint is that of the wrapper."""
 
     @functools.wraps(Max.lift)
     def lift(_self, x):
@@ -338,7 +338,7 @@ def test_options_of_compiled_functions_count() -> None:
     assert key(njit("float64(float64)")(scaled)) != key(njit("float32(float32)")(scaled)) != keys[0]
 
 
-def test_a_compiled_function_reads_the_globals_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_function_reads_the_current_globals(monkeypatch: pytest.MonkeyPatch) -> None:
     helper = njit(scaled)
     assert helper(1.0) == 2.0
     monkeypatch.setitem(globals(), "FACTOR", 3.0)

@@ -1,4 +1,4 @@
-"""Kernels are compiled once for all processes of a machine, and the lock for it is never in the way."""
+"""Kernels are compiled once for all processes of a machine; a lock that cannot be had causes no error."""
 
 import errno
 import json
@@ -88,7 +88,7 @@ def test_a_wait_has_an_end(base: Directory, monkeypatch: pytest.MonkeyPatch) -> 
     import fcntl
 
     def taken(*_arguments: Any) -> None:
-        raise BlockingIOError(errno.EAGAIN, "held for ever")
+        raise BlockingIOError(errno.EAGAIN, "held forever")
 
     monkeypatch.setattr(fcntl, "lockf", taken)
     monkeypatch.setattr(compile_lock, "PATIENCE", 0.0)

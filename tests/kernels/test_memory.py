@@ -60,7 +60,7 @@ def in_a_loop(structure: type[InOrder], column: Any, operations: Any) -> list[An
 
 
 def up_and_down(largest: int) -> list[int]:
-    """To the largest size and to nothing, then to and fro at the largest size, past the end of every ring."""
+    """Grow to the largest size and shrink to nothing, then slide at the largest size, past the end of every ring."""
     filled = [INSERT] * largest
     return filled + [EVICT] * largest + filled + [EVICT, INSERT] * (3 * largest + 5) + [EVICT] * largest + [INSERT]
 
@@ -114,7 +114,7 @@ def test_batches_stay_within(structure: type[InOrder]) -> None:
 
 @pytest.mark.usefixtures("guarded")
 def test_results_that_are_null_are_marked() -> None:
-    """Their cells may hold anything."""
+    """Null results are marked, since their cells may hold any value."""
     found = replay(IN_ORDER["DABA"].cls, Max(), (np.arange(3.0),), np.array([INSERT, EVICT, INSERT], np.int8))
     assert found.to_list() == [0.0, None, 1.0]
     assert found.valid.tolist() == [True, False, True]

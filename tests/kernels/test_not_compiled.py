@@ -1,4 +1,4 @@
-"""What does not compile: it runs interpreted, with a warning that says why, once."""
+"""Aggregates that do not compile run interpreted, with one warning that gives the reason."""
 
 import math
 import warnings
@@ -18,7 +18,7 @@ from tests.kernels.compile_cases import FLOATS, INTS, Weighted, add, in_a_loop, 
 
 
 def refused(monoid: Monoid, why: str, columns: tuple[Any, ...] = (FLOATS,), structure: type[InOrder] = Recalc) -> None:
-    """It runs interpreted, rightly, with one warning of one line."""
+    """The aggregate runs interpreted, with correct results and one warning of one line."""
     with pytest.warns(InterpretedWarning) as warned:
         results = slide(structure, monoid, columns, 2)
     (warning,) = warned
@@ -126,7 +126,7 @@ def test_what_does_not_compile_runs_interpreted(monoid: Monoid, why: str) -> Non
 
 
 def test_a_refusal_is_reported_once_and_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monoid = of(formats, name="told once")
+    monoid = of(formats, name="warned once")
     refused(monoid, "mod")
 
     def never(*_arguments: Any) -> Any:
@@ -135,7 +135,7 @@ def test_a_refusal_is_reported_once_and_not_retried(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sash.kernels.jit.compile._compile", never)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = slide(Recalc, of(formats, name="told once"), (FLOATS,), 2)
+        again = slide(Recalc, of(formats, name="warned once"), (FLOATS,), 2)
     assert "mod" in again.why_interpreted
 
 

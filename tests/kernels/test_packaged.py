@@ -49,7 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(built: Path, tmp_path: Path) -> Path:
-    """One that a test may damage."""
+    """A copy that a test may damage."""
     return Path(shutil.copytree(built, tmp_path / "copy"))
 
 
@@ -128,7 +128,7 @@ DAMAGED = {"empty": "", "a list": "[]", "other types": '{"key": 1, "features": [
 
 
 def test_only_what_fits_is_used(copy: Path) -> None:
-    """Not for other versions, nor with checked indices, nor on a CPU that lacks a feature or that the user names."""
+    """Packaged kernels are not used for other versions, with checked indices, or for other CPU features."""
     manifest = copy / "sash/kernels/compiled" / MANIFEST
     content = json.loads(manifest.read_text())
     assert content["features"] == baseline()[1]

@@ -1,4 +1,4 @@
-"""What a policy sees of typed states: the same as of plain ones, also of nothing."""
+"""Policies get the same values from typed states as from plain ones, also for an empty window."""
 
 import functools
 import random
@@ -22,7 +22,7 @@ ALIKE = {
     *("bit_xor", "sum_of_squares", "var", "std", "skewness", "kurtosis", "covariance", "correlation", "slope"),
     *("intercept", "var(ddof=0)", "weighted_mean"),
 }
-"""What docs/queries.md says."""
+"""The example in docs/queries.md."""
 
 
 def kinds_of(monoid: Monoid) -> tuple[Kind, ...] | None:

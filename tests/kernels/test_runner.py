@@ -1,4 +1,4 @@
-"""Running a kernel: any column, any width, errors that say what is wrong, and the way back to plain Python."""
+"""Running a kernel: any column, any width, error messages, and the fallback to plain Python."""
 
 import datetime
 import math
@@ -236,7 +236,7 @@ def test_integers_at_their_limits() -> None:
 
 
 def test_users_integers_wrap_when_compiled() -> None:
-    """Documented: `check_laws` shows it."""
+    """As documented, integers of users wrap around when compiled; `check_laws` shows it."""
     total = sash.monoid(identity=0, combine=lambda a, b: a + b)
     assert slide(Recalc, total, (np.array([2**63 - 1, 1]),), 2).to_list() == [2**63 - 1, -(2**63)]
 
@@ -277,7 +277,7 @@ def test_threads_share_a_kernel() -> None:
 
 @pytest.mark.parametrize("structure", [DABA, TwoStacksLite])
 def test_the_structure_at_the_end(structure: type[InOrder]) -> None:
-    """As if it had been filled in a loop; a snapshot, made when it is asked for."""
+    """The structure equals one that was filled in a loop; it is a snapshot, made on request."""
     column = np.random.default_rng(1).normal(size=40)
     found = slide(structure, Max(), (column,), 7)
     window = found.structure

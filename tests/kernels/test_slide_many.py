@@ -44,7 +44,7 @@ def by_hand(fold: Any, given: Any, ranges: tuple[int, ...]) -> list[Any]:
 
 
 def folded_by(monoid: Monoid) -> Any:
-    """What a monoid makes of a list, interpreted: no kernel of Recalc has to be compiled for it."""
+    """Fold a list with a monoid, interpreted: no kernel of Recalc is compiled for it."""
     return lambda part: monoid.lower(functools.reduce(monoid.combine, map(monoid.lift, part)))
 
 
@@ -84,7 +84,7 @@ def test_every_structure_and_every_monoid_is_compiled_each_time() -> None:
     ("structure", "name"),
     [pytest.param(*pair, marks=() if pair in EACH_TIME else pytest.mark.all_compiled) for pair in ADMITTED],
 )
-def test_beside_recalc(structure: type[SuffixQuery], name: str) -> None:
+def test_compared_with_recalc(structure: type[SuffixQuery], name: str) -> None:
     monoid = MONOIDS[name]
     found = slide_many(structure, monoid, (values(),), RANGES)
     assert found.why_interpreted == ""
@@ -94,7 +94,7 @@ def test_beside_recalc(structure: type[SuffixQuery], name: str) -> None:
 
 
 @pytest.mark.parametrize(("structure", "monoid", "fold"), [(SlickDequeInv, Sum(), sum), (SlickDequeNonInv, Max(), max)])
-def test_by_hand(structure: type[SuffixQuery], monoid: Monoid, fold: Any) -> None:
+def test_fixed_examples(structure: type[SuffixQuery], monoid: Monoid, fold: Any) -> None:
     found = slide_many(structure, monoid, (values(),), RANGES)
     assert found.to_list() == by_hand(fold, values(), RANGES)
 

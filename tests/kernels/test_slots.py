@@ -4,7 +4,7 @@
     slot 1   ▢▢▢▢▢▢▢▢       a slot that is freed leaves its block to another
     slot 2   ▢▢▢▢           the arena grows, and structures stay alive where they are
 
-Every in-order structure is driven at random through the loop of the engine, beside a list a slot.
+Every in-order structure is driven at random through the loop of the engine, and compared with one list per slot.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Slots:
         return self.monoid.lower(functools.reduce(self.monoid.combine, lifted))
 
     def free(self, slot: int) -> None:
-        """Release a slot: its block is for others."""
+        """Release a slot, so that others may use its block."""
         self.arena.release(np.array([slot]))
         self.table.clear(np.array([slot]))
         self.inputs[slot], self.ends[slot] = [], 0
@@ -204,7 +204,7 @@ def test_every_structure_lives_in_slots(name: str, given: Monoid, compiled: bool
         slots = Slots(in_order(name), given, compiled)
         play(slots, random.Random(seed), 120 if compiled else 60)
         assert slots.window.rebuilt, "rings have moved"
-        if seed == 0:  # the queues follow an arena that is packed, and blocks are laid anew
+        if seed == 0:  # the queues follow an arena that is packed, and blocks are laid out again
             slots.arena.pack(np.arange(SLOTS))
             play(slots, random.Random(100), 30)
 

@@ -44,7 +44,7 @@ def test_what_has_no_shape(value: Any) -> None:
         shape_of(value)
 
 
-def test_an_int_beside_a_float_is_a_float() -> None:
+def test_an_int_with_a_float_is_a_float() -> None:
     assert unify(("int", ("float", "bool")), ("float", ("int", "bool"))) == ("float", ("float", "bool"))
     for a, b in (("bool", "int"), ("bool", "float"), ("int", ("int",)), (("int",), ("int", "int"))):
         with pytest.raises(NotColumnar, match="differ in shape"):

@@ -98,7 +98,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("arrival", ARRIVALS)
 def test_kernels_keep_to_their_memory(arrival: str) -> None:
-    """Which is for exactly the largest window: freed nodes must be taken again."""
+    """Memory is for exactly the largest window: freed nodes must be reused."""
     times = np.array(ARRIVALS[arrival](LENGTH))
     for size in (1, 40, LENGTH):
         slide_timed(FiBA, Max(), times, (VALUES,), size)
@@ -121,8 +121,8 @@ def test_a_steady_window() -> None:
     assert list(found.structure) == list(window)
 
 
-def test_the_structure_that_a_kernel_left_goes_on() -> None:
-    """In the memory that it was given."""
+def test_the_structure_that_a_kernel_left_continues() -> None:
+    """The structure of a kernel continues in the memory of that kernel."""
     found = slide_timed(FiBA, Max(), np.arange(LENGTH), (VALUES,), 100)
     window = found.structure
     window.evict_through(LENGTH - 50)

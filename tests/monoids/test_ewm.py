@@ -1,4 +1,4 @@
-"""Exponentially weighted aggregates beside exact arithmetic: weights are powers of two, so that fractions hold them."""
+"""Exponentially weighted aggregates, compared with fractions: weights are powers of two, which fractions hold."""
 
 import math
 import random

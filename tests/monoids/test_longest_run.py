@@ -1,4 +1,4 @@
-"""LongestRun: what its places are."""
+"""LongestRun: the positions that it returns."""
 
 import numpy as np
 

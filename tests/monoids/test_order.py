@@ -149,7 +149,7 @@ def test_how_often(values: list[Any], least: int, greatest: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3) | st.sampled_from([-(2**63), 2**63 - 1]), min_size=1))
-def test_how_often_is_what_count_says(values: list[int]) -> None:
+def test_how_often_equals_count(values: list[int]) -> None:
     for m, extreme in ((MinCount(), min(values)), (MaxCount(), max(values))):
         assert results(m, one(values)) == results(m.typed("int"), one(values)) == values.count(extreme)
 
@@ -162,7 +162,7 @@ def test_strings_are_counted() -> None:
 
 
 def best(rows: Rows, greatest: bool) -> Any:
-    """The first NaN's payload, else the first extreme's."""
+    """The payload of the first NaN, else of the first extreme value."""
     for value, payload in rows:
         if value != value:
             return payload
@@ -231,7 +231,7 @@ def test_examples_of_range(values: list[Any], wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("values", [[2**62, -(2**62)], [-(2**63), 0], [2**63 - 1, -(2**63)]])
-def test_a_range_beyond_64_bits_says_what_to_do(values: list[int]) -> None:
+def test_a_range_beyond_64_bits_suggests_a_remedy(values: list[int]) -> None:
     for m in (Range(), Range().typed("int")):
         state = folds(m, one(values))[0]
         with pytest.raises(OverflowError, match=r"the range left.*64-bit integers.*convert the input to float"):

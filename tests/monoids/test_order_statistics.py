@@ -1,4 +1,4 @@
-"""Order statistics beside their definitions: as monoids, on trees, with nulls, NaN, infinities, ties and text."""
+"""Order statistics, compared with their definitions: as monoids, on trees; nulls, NaN, infinities, ties, text."""
 
 from __future__ import annotations
 

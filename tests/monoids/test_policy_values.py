@@ -1,4 +1,4 @@
-"""What a slide policy gets of a state: values it can use."""
+"""Slide policies get values that they can use from a state."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The bytes of sketches, made by hand: DataSketches, which would believe them, never sees them."""
+"""Crafted bytes of sketches are refused before DataSketches reads them."""
 
 import struct
 import zlib
@@ -27,7 +27,7 @@ def state(monoid: SketchMonoid, count: int) -> Any:
     return found
 
 
-def sealed(kept: bytes, native: bytes) -> bytes:
+def with_checksum(kept: bytes, native: bytes) -> bytes:
     """The bytes of a state, with a checksum that fits."""
     body = kept + native
     return _HEADER.pack(1, len(kept), zlib.crc32(body)) + body
@@ -40,20 +40,23 @@ def native_of(monoid: SketchMonoid, count: int) -> bytearray:
 def patched(monoid: SketchMonoid, count: int, at: int, new: bytes) -> bytes:
     made = native_of(monoid, count)
     made[at : at + len(new)] = new
-    return sealed(b"", bytes(made))
+    return with_checksum(b"", bytes(made))
 
 
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("monoid", MONOIDS, ids=repr)
 def test_what_was_written_is_read(monoid: SketchMonoid, count: int) -> None:
-    data = sealed(b"", bytes(native_of(monoid, count)))
+    data = with_checksum(b"", bytes(native_of(monoid, count)))
     assert monoid.same(monoid.load(data), monoid.load(monoid.dump(monoid.load(data))))
 
 
 HLL, KLL, ITEMS, COUNTS = ApproxDistinct(lg_k=8), ApproxQuantile(k=8), FrequentItems(lg_max_k=3), MONOIDS[-1]
 CRAFTED: dict[str, tuple[SketchMonoid, Callable[[], bytes]]] = {
     "a list of 255 coupons": (HLL, lambda: patched(HLL, 5, 6, b"\xff")),
-    "a list of 255 coupons that are there": (HLL, lambda: sealed(b"", patched(HLL, 5, 6, b"\xff")[9:] + bytes(1000))),
+    "a list of 255 coupons that are there": (
+        HLL,
+        lambda: with_checksum(b"", patched(HLL, 5, 6, b"\xff")[9:] + bytes(1000)),
+    ),
     "a set of many coupons": (HLL, lambda: patched(HLL, 20, 8, struct.pack("<I", 2**31))),
     "coupons twice": (HLL, lambda: patched(HLL, 2, 12, bytes(native_of(HLL, 2)[8:12]))),
     "registers of another size": (HLL, lambda: patched(HLL, 1000, 3, b"\x15")),
@@ -73,14 +76,14 @@ CRAFTED: dict[str, tuple[SketchMonoid, Callable[[], bytes]]] = {
     "an item without a weight": (ITEMS, lambda: patched(ITEMS, 1, 32, bytes(8))),
     "counters that are not there": (COUNTS, lambda: patched(COUNTS, 9, 8, struct.pack("<I", 2**31))),
     "a counter below none": (COUNTS, lambda: patched(COUNTS, 9, 24, struct.pack("<d", -1.0))),
-    "a preamble cut off": (KLL, lambda: sealed(b"", b"\x05\x01\x0f")),
-    "nothing at all": (KLL, lambda: sealed(b"", b"")),
-    "values of half a word": (KLL, lambda: sealed(b"1234", b"")),
-    "more values than are kept": (KLL, lambda: sealed(bytes(8 * (KEPT + 1)), b"")),
-    "a NaN that is not alone": (KLL, lambda: sealed(struct.pack("<dd", 1.0, float("nan")), b"")),
+    "a preamble cut off": (KLL, lambda: with_checksum(b"", b"\x05\x01\x0f")),
+    "nothing at all": (KLL, lambda: with_checksum(b"", b"")),
+    "values of half a word": (KLL, lambda: with_checksum(b"1234", b"")),
+    "more values than are kept": (KLL, lambda: with_checksum(bytes(8 * (KEPT + 1)), b"")),
+    "a NaN that is not alone": (KLL, lambda: with_checksum(struct.pack("<dd", 1.0, float("nan")), b"")),
     "values beyond the end": (KLL, lambda: _HEADER.pack(1, 64, zlib.crc32(bytes(8))) + bytes(8)),
-    "a kept item that never ends": (ITEMS, lambda: sealed(b"\xff\xff\xff\x7fab", b"")),
-    "a kept number that is none": (ITEMS, lambda: sealed(b"\x03\x00\x00\x00fab", b"")),
+    "a kept item that never ends": (ITEMS, lambda: with_checksum(b"\xff\xff\xff\x7fab", b"")),
+    "a kept number that is none": (ITEMS, lambda: with_checksum(b"\x03\x00\x00\x00fab", b"")),
 }
 
 
@@ -101,7 +104,7 @@ def test_changed_bytes_are_refused_or_of_use(monoid: SketchMonoid) -> None:
         width = rng.choice([1, 4, 8])
         made[at : at + width] = rng.choice([rng.randbytes(width), bytes(width), b"\xff" * width])
         try:
-            found = monoid.load(sealed(b"", bytes(made)))
+            found = monoid.load(with_checksum(b"", bytes(made)))
         except ValueError:
             refused += 1
             continue

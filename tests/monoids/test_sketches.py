@@ -228,11 +228,11 @@ def test_few_distinct_items_are_counted_exactly(values: list[Any]) -> None:
 def test_the_most_frequent_come_first_and_no_more_than_k() -> None:
     m = FrequentItems(k=3, lg_max_k=6)
     values = [int(random.Random(i).paretovariate(1)) for i in range(20_000)]
-    truth = Counter(values)
+    expected = Counter(values)
     for state in folds(m, one([*values])):
         found = m.lower(state)
         assert [item for item, _ in found] == [1, 2, 3]
-        assert all(0 <= estimate - truth[item] <= 3.5 / 2**6 * len(values) for item, estimate in found)
+        assert all(0 <= estimate - expected[item] <= 3.5 / 2**6 * len(values) for item, estimate in found)
 
 
 def test_ties_are_ordered_by_their_bytes() -> None:
@@ -252,9 +252,9 @@ def test_frequent_items_refuse_wrong_parameters(arguments: dict[str, Any]) -> No
 @given(st.lists(ITEMS, max_size=200), st.lists(ITEMS, min_size=1, max_size=3))
 def test_counts_are_never_too_low(values: list[Any], asked: list[Any]) -> None:
     m = CountMin(items=tuple(asked))
-    truth = Counter(item_digest(value) for value in values + asked)
+    expected = Counter(item_digest(value) for value in values + asked)
     for state in folds(m, one(values + asked)):
-        assert all(found >= truth[item_digest(item)] for found, item in zip(m.lower(state), asked, strict=True))
+        assert all(found >= expected[item_digest(item)] for found, item in zip(m.lower(state), asked, strict=True))
 
 
 def test_counts_can_be_asked_about_any_value() -> None:
@@ -303,7 +303,7 @@ def test_bloom_is_rarely_wrong() -> None:
     assert wrong < 2 * seen.false_positive_rate < 0.03
 
 
-def test_a_full_filter_says_so() -> None:
+def test_a_full_filter_reports_it() -> None:
     m = Bloom(bits=64, hashes=8)
     full = reduce(m.combine, map(m.lift, range(200)))
     assert (full.saturation, full.false_positive_rate, full.estimated_count) == (1.0, 1.0, math.inf)

@@ -226,7 +226,7 @@ def test_examples_of_sum_and_mean(values: list[Any], total: Any, mean: float) ->
             assert type(result) is type(wanted)
 
 
-def test_an_overflow_says_what_to_do() -> None:
+def test_an_overflow_suggests_a_remedy() -> None:
     for m in (Sum(), Sum().typed("int")):
         state = m.combine(m.lift(2**63 - 1), m.lift(1))
         with pytest.raises(
@@ -323,7 +323,7 @@ def test_examples_of_product(values: list[Any], wanted: Any) -> None:
         assert type(result) is type(wanted)
 
 
-def test_an_overflow_of_a_product_says_what_to_do() -> None:
+def test_an_overflow_of_a_product_suggests_a_remedy() -> None:
     for m in (Product(), Product().typed("int")):
         with pytest.raises(OverflowError, match=r"the product left.*convert the input to float"):
             m.lower(m.combine(m.lift(2**62), m.lift(2)))

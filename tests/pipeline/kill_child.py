@@ -50,7 +50,7 @@ class Moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call with a moment before and one after it."""
+        """The same call, with a point to be killed at before and after it."""
 
         def wrapped(*arguments: Any, **keywords: Any) -> Any:
             self()

@@ -1,4 +1,4 @@
-"""Rows, queries, files and a sink that the tests of pipelines share."""
+"""Helpers for the tests of pipelines: rows, queries, files and a sink."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLIDES = sash.Query(sash.Time("10s", every="5s"), by="k", on="t", lateness="3s",
 
 
 def rows(count: int, seed: int = 0, keys: int = 3) -> pa.Table:
-    """Rows of some keys, 100 ms apart, each up to 2 seconds behind."""
+    """Rows of some keys, 100 ms apart, each up to 2 seconds out of order."""
     chance = random.Random(seed)
     times = [1_700_000_000_000 + 100 * i - chance.randrange(2000) for i in range(count)]
     columns = [
@@ -40,7 +40,7 @@ def write_files(folder: Path, table: pa.Table, count: int, layout: str = "parque
 
 
 def write_file(path: Path, table: pa.Table) -> None:
-    """A table as a file of the format that its suffix says, which appears as a whole."""
+    """A table as a file of the format that its suffix names, which appears as a whole."""
     fresh = path.with_suffix(".new")
     if path.suffix == ".parquet":
         pq.write_table(table, fresh, row_group_size=7)

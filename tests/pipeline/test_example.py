@@ -1,4 +1,4 @@
-"""`examples/pipeline.py` says of itself whether it is right."""
+"""Run `examples/pipeline.py`, which checks its own results."""
 
 import pytest
 

@@ -23,7 +23,7 @@ TABLE = rows(100)
 
 @pytest.mark.parametrize("layout", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("size", [7, 30, 1000])
-def test_goes_on_behind_any_position(tmp_path: Path, layout: str, size: int) -> None:
+def test_continues_behind_any_position(tmp_path: Path, layout: str, size: int) -> None:
     folder = write_files(tmp_path, TABLE, 3, layout)
     chunks = read(files(folder, schema=SCHEMA), size=size)
     assert table(chunks).equals(TABLE)

@@ -1,4 +1,4 @@
-"""Pipelines that are killed with -9 again and again, at any moment, have the output of a batch: nothing lost, nothing
+"""Pipelines that are killed with -9 repeatedly, at any moment, have the output of a batch: nothing lost, nothing
 twice.
 """
 
@@ -32,7 +32,7 @@ MOMENTS = {"parquet": 14, "function": 20, "kafka": 120}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """Starts children fast."""
+    """A fork server that starts children quickly."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.kill_child"])
     with pytest.MonkeyPatch.context() as patch:

@@ -81,7 +81,7 @@ def test_iterables(kind: str) -> None:
     assert ordered(got) == want
 
 
-def test_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_continues_where_it_was(tmp_path: Path) -> None:
     folder, store = write_files(tmp_path / "in", TABLE, 5), MemoryStore()
     stop, steps = threading.Event(), []
 

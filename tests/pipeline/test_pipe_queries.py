@@ -71,7 +71,7 @@ def test_exactly_once_when_a_sink_fails(tmp_path: Path, moment: str, step: int) 
 
 
 def test_a_function_gets_the_same_again_under_the_same_id() -> None:
-    """The outbox of each sink is its own."""
+    """Each sink has its own outbox."""
     store, calls = MemoryStore(), {"at_rows": [], "at_slides": []}  # type: ignore[var-annotated]
 
     def failing(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of sash.Window share: aggregates, their results by definition, and streams of events."""
+"""Helpers for the tests of sash.Window: aggregates, their results by definition, and streams of events."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Hosts: found by name, and a clear word where there is none."""
+"""Find the host for data, and report a clear error if there is none."""
 
 import sys
 from types import ModuleType
@@ -15,7 +15,7 @@ QUERY = Query(5, n=sash.count())
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts a module in the place of a host."""
+    """Replaces the module of a host."""
 
     def put(name: str, **contents: Any) -> None:
         module = ModuleType(name)

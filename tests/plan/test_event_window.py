@@ -1,4 +1,4 @@
-"""sash.Window: every kind of window against its definition, folded by Recalc; then its manners.
+"""sash.Window: every kind of window against its definition, folded by Recalc; then its errors and properties.
 
 The oracle keeps all events and, for the window that ends at the last one, picks those that belong to it by the words
 of the definition. Of these Recalc makes the result.

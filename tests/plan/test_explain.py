@@ -13,7 +13,7 @@ from sash.plan.default_schema import default_schema
 from sash.plan.explain_text import most_panes
 from sash.plan.planner import DEQUE_SIZES
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from tests.windows.pane_edges import edges, panes
+from tests.plan.pane_edges import edges, panes
 
 SCHEMA = pa.schema(
     [

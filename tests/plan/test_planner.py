@@ -252,7 +252,7 @@ def test_slides_of_order_statistics_are_over_single_rows() -> None:
         assert chosen(window, sash.mode("s"), structure="FrequencyTree") == "FrequencyTree"
 
 
-def test_order_statistics_beside_states_that_grow_are_multisets() -> None:
+def test_order_statistics_with_states_that_grow_are_multisets() -> None:
     """A sketch for each row would take gigabytes."""
     plan = planned(Time("1h", every="1m"), r=sash.median("x"), n=sash.approx_distinct("x"))
     assert {one.structure for one in plan.choices.values()} == {"SubtractOnEvict", "TwoStacksLite"}

@@ -1,4 +1,4 @@
-"""Queries: their arguments, which of them share a state, and what `explain` says."""
+"""Queries: their arguments, which of them share a state, and the text of `explain`."""
 
 import pickle
 from typing import Any
@@ -114,7 +114,7 @@ def test_errors_name_the_query() -> None:
 # ---- explain ----
 
 
-def test_explain_says_what_is_shared() -> None:
+def test_explain_names_what_is_shared() -> None:
     slides = {"lateness": "10s", "n": sash.count()}
     text = sash.Queries(
         fast=query("1m", lateness="10s"),
@@ -165,7 +165,7 @@ def test_the_estimate_is_near_the_count(windows: int, name: str, slides: bool) -
 
 @pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize("window", [sash.Time(40, every=10), sash.Count(40, every=10)], ids=repr)
-@pytest.mark.parametrize("others", [{}, {"high": HIGH}], ids=["alone", "beside a maximum"])
+@pytest.mark.parametrize("others", [{}, {"high": HIGH}], ids=["alone", "with a maximum"])
 def test_the_estimate_of_an_order_statistic_over_slides_is_near_the_count(window: Any, others: Any) -> None:
     """Its values are in a tree without ⊕, and each row is a pane of its own, for the other aggregates, too."""
     rows = pa.record_batch({"t": range(1000), "x": [float(i * 7919 % 101) for i in range(1000)]})

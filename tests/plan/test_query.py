@@ -217,7 +217,7 @@ def test_time_without_on(window: Any) -> None:
         Query({"w": window}, n=sash.count())
 
 
-def test_per_row_beside_per_slide() -> None:
+def test_per_row_with_per_slide() -> None:
     says = (
         r"the window 'a', Count\(5\), gives a result for each row and the window 'b', .*, one per slide: .*two queries"
     )

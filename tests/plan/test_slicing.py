@@ -93,7 +93,7 @@ def test_the_engine_cuts_by_pairs(pairs: list[tuple[int, int]], offset: int) -> 
 
 
 def test_the_engine_makes_as_many_partials_as_pairs() -> None:
-    """One row a tick: elements of a window of 12 every 5 beside one of 8 every 4, which repeat after 20."""
+    """One row per tick: elements of a window of 12 every 5 with one of 8 every 4, which repeat after 20."""
     operator = sash.Query({"a": sash.Time(12, every=5), "b": sash.Time(8, every=4)}, on="t", n=sash.count()).operator()
     operator.process({"t": np.arange(200)})
     (specs,) = [list(operator.bound_query.windows)]

@@ -118,7 +118,7 @@ def test_a_class_of_a_users_own_is_tried_too() -> None:
     assert result(Declared(), pa.string()) == pa.int8()
 
 
-def test_warnings_of_a_trial_are_not_shown() -> None:
+def test_warnings_of_a_probe_are_not_shown() -> None:
     assert result(rows(lambda a: np.float64(1) / np.float64(len(a) - 1)), pa.int8()) == pa.float64()
 
 
@@ -154,7 +154,7 @@ def test_warnings_of_a_trial_are_not_shown() -> None:
         (lambda _a: 2**70, pa.int8(), r"which have no common Arrow type"),
     ],
 )
-def test_a_trial_that_fails_asks_for_returns(lower: Any, over: pa.DataType, says: str) -> None:
+def test_a_probe_that_fails_asks_for_returns(lower: Any, over: pa.DataType, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         result(rows(lower, name="odd"), over)
     assert result(rows(lower, name="odd", returns="float64"), over) == pa.float64()
@@ -169,7 +169,7 @@ def test_a_trial_that_fails_asks_for_returns(lower: Any, over: pa.DataType, says
         (pa.list_(pa.int8()), pa.list_(pa.int8())),
     ],
 )
-def test_what_it_returns_is_said(returns: Any, type_: pa.DataType) -> None:
+def test_declared_result_types_are_used(returns: Any, type_: pa.DataType) -> None:
     monoid = rows(len, returns=returns)
     assert monoid.returns == returns
     assert result(monoid, pa.int8()) == type_

@@ -1,4 +1,4 @@
-"""Types: what every aggregate gives on every type of column, which it refuses, and that its results fit.
+"""Types: the result type of every aggregate on every type of column, refused types, and that results fit.
 
 The table's columns are types of columns; a dash is a refusal, `same` the column's own type.
 """
@@ -211,7 +211,7 @@ def test_what_has_no_order(type_: pa.DataType) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_to_do(name: str, type_: pa.DataType, says: str) -> None:
+def test_a_refusal_suggests_a_remedy(name: str, type_: pa.DataType, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         bound_query(name, type_)
 

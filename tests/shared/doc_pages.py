@@ -156,7 +156,7 @@ def run_page(page: Path) -> int:
 
 
 def check_recipe(block: Block, page: Path, recipe: RecipeBlocks) -> None:
-    """Run a block of SQL or TOML beside the Python block above it."""
+    """Run a block of SQL or TOML and compare it with the Python block above it."""
     try:
         recipe.check(block.language, block.source)
     except Exception:

@@ -1,4 +1,4 @@
-"""How much a run takes on: `make test` a share of the rounds and pairs, `make test-all` all of them.
+"""How much a run tests: `make test` a share of the rounds and pairs, `make test-all` all of them.
 
 SASH_HYPOTHESIS names the profile: `quick` is that of `make test`, `thorough` that of `make test-all`, and `checked`
 that of its second part, in which kernels check their indices.
@@ -19,14 +19,14 @@ def share(count: int) -> int:
 
 
 def seldom(*values: Any, unless: bool = False, id: str | None = None) -> Any:  # noqa: A002 (as pytest names it)
-    """A parameter for `make test-all` alone; for each run if `unless` says so."""
+    """A parameter for `make test-all` alone; for each run if `unless` is true."""
     return pytest.param(*values, id=id, marks=() if unless or PROFILE == "checked" else pytest.mark.all_compiled)
 
 
 def in_turn(first: Any, second: Any) -> list[Any]:
     """All pairs of two lists of names, for `parametrize`: under `make test` each name of `first` with one of `second`.
 
-    Those of `second` take turns, so that each of them is met if `first` is not the shorter one.
+    Those of `second` take turns, so that each of them occurs if `first` is not the shorter one.
     """
     second = list(second)
     return [

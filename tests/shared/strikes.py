@@ -13,4 +13,4 @@ class Strikes:
     def __call__(self) -> None:
         self.left -= 1
         if self.left == 0:
-            raise Struck("as told")
+            raise Struck("injected")

@@ -1,4 +1,4 @@
-"""Counted counts, and is otherwise the monoid it was made of."""
+"""`OpCounter` counts calls, and otherwise behaves as the monoid that it wraps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The workloads: legal, of the length asked for, and each what its name says."""
+"""The workloads are legal, have the requested length, and match their names."""
 
 from itertools import accumulate
 
@@ -55,7 +55,7 @@ def test_oscillating_never_empties() -> None:
     assert found.count(1) >= 4
 
 
-def test_refilled_empties_again_and_again() -> None:
+def test_refilled_empties_repeatedly() -> None:
     found = sizes(WORKLOADS["refilled"](1200))
     assert max(found) == 100
     assert found.count(0) == 6

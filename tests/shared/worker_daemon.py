@@ -1,7 +1,7 @@
 """The process that Spark forks Python workers from, with what they import: 0.1 s of CPU for a worker instead of 2.5 s.
 
 Spark's own daemon imports nothing, since a library may have started threads, which do not survive a fork; those of
-NumPy and Arrow, which start theirs anew, are all that workers of the tests have.
+NumPy and Arrow, which start theirs again, are all that workers of the tests have.
 """
 
 import gc

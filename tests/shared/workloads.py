@@ -3,8 +3,8 @@
 fixed          fill to n, then insert and evict in turn
 growing        three inserts to an evict
 shrinking      fill, then three evicts to an insert
-oscillating    up to n and down to one, again and again
-refilled       filled and emptied, again and again
+oscillating    up to n and down to one, repeatedly
+refilled       filled and emptied, repeatedly
 single         never more than one element
 random         anything goes
 
@@ -14,7 +14,7 @@ in_order       0, 1, 2, …
 reversed       the youngest first
 bursts         in order, but now and then a batch that was held up
 alternating    from the middle to both ends in turn
-equal          few times, again and again
+equal          few times, repeatedly
 late           most in order, some a little late, few very late
 shuffled       any order
 """

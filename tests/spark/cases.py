@@ -1,4 +1,4 @@
-"""Queries of every kind and rows for them: what Spark gives for them is what the local host gives.
+"""Queries of every kind and rows for them: the results on Spark equal those of the local host.
 
 The rows have ties, nulls and NaN, a key of one row, a null key and one of many rows. `row` breaks the ties, for a
 shuffle has no order of arrival.
@@ -101,7 +101,7 @@ def _cases() -> dict[str, Query]:
 
 
 CASES = _cases()
-"""Every kind of window, every aggregate, and all that a query may say beside them."""
+"""Every kind of window, every aggregate, and all other options of a query."""
 
 
 def rows(count: int = 160) -> pa.Table:
@@ -164,8 +164,8 @@ def in_one_order(table: pa.Table, query: Query) -> pa.Table:
 
 def check(frame: Any, table: pa.Table, query: Query) -> None:
     """Raises AssertionError if Spark gives other rows than the local host."""
-    truth = query.run(table)  # first: it compiles once what each of Spark's workers would compile for itself
+    expected = query.run(table)  # first: it compiles once what each of Spark's workers would compile for itself
     got = query.run(frame)
-    assert got.schema.names == truth.schema.names
+    assert got.schema.names == expected.schema.names
     mine = got.toArrow()
-    assert_same(in_one_order(mine, query), in_one_order(truth, query), loose=loose(query))
+    assert_same(in_one_order(mine, query), in_one_order(expected, query), loose=loose(query))

@@ -39,7 +39,7 @@ CHOSEN["in ranges, with partials"] = Query(Lifetime(), on=ON, options=RANGES, **
 
 
 def check_failure(spark: Any) -> None:
-    """What a worker raises says the aggregate and the row."""
+    """An error of a worker names the aggregate and the row."""
     inverse = sash.monoid(identity=0.0, lift=lambda x: 1 / (x - 3), combine=lambda a, b: a + b, name="inverse")
     said = "the aggregate 'g' failed with ZeroDivisionError.*; at row {'id': 3}"
     with pytest.raises(PythonException, match=said) as raised:

@@ -1,4 +1,4 @@
-"""`as_of` on Spark gives what it gives on frames, in one shuffle; pieces and ranges change nothing."""
+"""`as_of` on Spark equals `as_of` on frames, in one shuffle; pieces and ranges change nothing."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_spark_gives_what_frames_give(
         return range_split.packed_ranges(both, bound_query, found)
 
     monkeypatch.setattr(as_of_plan, "packed_ranges", counted)
-    # `row` is a column of the events, which results do not stand beside
+    # `row` is a column of the events, which the results do not have
     query = SpineQuery(**QUERIES[name].arguments(options=Options(split=split)), row=sash.last("row"))
     frame = query.as_of(on_spark(small, SPINE), on_spark(small, EVENTS), **names(query))
     assert (sum(ranges) > 1) == (split is not None)

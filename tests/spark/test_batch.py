@@ -1,4 +1,4 @@
-"""Batch on Spark as its user sees it: lazy, typed, a part of larger plans, and clear when something is wrong."""
+"""Batch on Spark: lazy, typed, usable in larger plans, and with clear errors."""
 
 from pathlib import Path
 from typing import Any
@@ -116,10 +116,10 @@ def test_an_empty_frame_and_empty_partitions(frame: Any) -> None:
 def test_after_a_join_before_a_write_cached_or_not(spark: Any, frame: Any, tmp_path: Path) -> None:
     names = spark.createDataFrame([("a", "A"), ("b", "B")], "k string, name string")
     joined = frame.join(names, "k").filter("t < 9")
-    truth = expected(LAST, TABLE.filter(pa.compute.less(TABLE.column("t"), 9)))
+    expected_rows = expected(LAST, TABLE.filter(pa.compute.less(TABLE.column("t"), 9)))
     for data in (joined, joined.cache()):
         LAST.run(data).write.mode("overwrite").parquet(str(tmp_path / "out"))
-        assert_same(rows(spark.read.parquet(str(tmp_path / "out")).drop("name")), truth)
+        assert_same(rows(spark.read.parquet(str(tmp_path / "out")).drop("name")), expected_rows)
     joined.unpersist()
     # and once more on what a query has given
     again = sash.rolling(LAST.run(frame), 2, by="k", on="t", highest=sash.max("high"))

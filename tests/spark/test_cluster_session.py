@@ -14,7 +14,7 @@ MODULE = sys.modules["sash.spark.session"]
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the session would be built with."""
+    """The settings of the session that would be built."""
     found: dict[str, str] = {}
     monkeypatch.setattr(MODULE, "_built", found.update)
     monkeypatch.setattr(MODULE, "java_home", lambda: None)

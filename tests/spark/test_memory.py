@@ -1,4 +1,4 @@
-"""Memory is a window, not a key: what a worker holds does not grow with the rows of a key."""
+"""The memory of a worker depends on the window: it does not grow with the rows of a key."""
 
 import os
 import resource

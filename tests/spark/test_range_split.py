@@ -30,7 +30,7 @@ def splits(query: Query) -> bool:
 
 def _named(windows: dict[str, Any]) -> dict[str, Any]:
     alone = {name: Query(window, on="t", n_=sash.count()) for name, window in windows.items()}
-    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no lookback beside them
+    apart = [name for name, window in windows.items() if isinstance(window, Lifetime)]  # no lookback with them
     return {name.replace(" ", "_"): w for name, w in windows.items() if name not in apart and splits(alone[name])}
 
 
@@ -76,7 +76,7 @@ def test_a_split_gives_what_one_partition_gives(frame: Any, name: str) -> None:
     check(frame, rows(), in_ranges(QUERIES[name], 6))
 
 
-def test_lifetimes_beside_windows_of_single_aggregates_are_not_split() -> None:
+def test_lifetimes_with_windows_of_single_aggregates_are_not_split() -> None:
     query = Query(Lifetime(), by="k", on=ON, n_=sash.count(), high=sash.max("f").over(Session(3)))
     assert "is combined with windows of single aggregates" in str(why_not_split(query.bind(SCHEMA)))
 

@@ -51,7 +51,7 @@ def test_spark_starts_on_the_bundled_java_where_there_is_none(spark: Any) -> Non
 
 @pytest.fixture
 def javas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Javas that only say who they are: `javas(home="17.0.1", path="11.0.2")` puts them there."""
+    """Fake Javas that only print their version: `javas(home="17.0.1", path="11.0.2")` puts them there."""
 
     def made(home: str = "", path: str = "") -> None:
         for name, version in (("home", home), ("path", path)):
@@ -118,7 +118,7 @@ def test_the_made_home_drops_one_argument(monkeypatch: pytest.MonkeyPatch, tmp_p
     given = ["-cp", "a b", java.MODULE, "$x", ""]
     said = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True, check=True).stdout
     assert said == "<-cp><a b><$x><>"
-    assert [path.name for path in home.parent.iterdir()] == [home.name], "nothing is left beside it"
+    assert [path.name for path in home.parent.iterdir()] == [home.name], "nothing else is left there"
 
 
 def test_a_damaged_home_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_no_home_where_other_users_can_write(monkeypatch: pytest.MonkeyPatch, tm
     (tmp_path / "open").chmod(0o700)
     home.chmod(0o777)
     assert java.bundled(Path("/usr/bin/true")) == home
-    assert home.stat().st_mode & 0o777 == 0o700, "made anew"
+    assert home.stat().st_mode & 0o777 == 0o700, "made again"
 
 
 def test_two_processes_make_one_home(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tasks on their way to executors: by value, so that one without sash can say what it lacks."""
+"""Tasks are sent to executors by value, so that one without sash can report what is missing."""
 
 import os
 import pickle
@@ -55,7 +55,7 @@ def task() -> PartitionTask:
     ("missing", "named"), [(["sash"], "sash"), (["sash", "numba"], "sash, numba"), (["numba"], "numba")]
 )
 @pytest.mark.parametrize("kind", ["task", "processor"])
-def test_an_executor_without_sash_says_so(tmp_path: Path, kind: str, missing: list[str], named: str) -> None:
+def test_an_executor_without_sash_reports_it(tmp_path: Path, kind: str, missing: list[str], named: str) -> None:
     whole = ShardProcessor(spec_of(QUERY, SCHEMA, 2, None, False))
     shipped = by_value(task(), "the task") if kind == "task" else processor_by_value(whole)
     (tmp_path / "shipped").write_bytes(cloudpickle.dumps(shipped))

@@ -1,4 +1,4 @@
-"""Time ranges of a key, with their lookback, give what one partition gives, wherever they begin. No Spark runs here.
+"""Time ranges of a key, with their lookback, give the results of one partition, wherever they begin. Spark is not run.
 
 rows  0 1 1 2 | 4 7      Time(3), split at 4: the range that begins there reads from 1 on
 """

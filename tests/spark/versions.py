@@ -35,9 +35,9 @@ def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return spark.read.parquet(str(folder)).repartition(3)
 
 
-def same(got: pa.Table, truth: pa.Table, query: Query) -> None:
-    got = got.cast(truth.schema) if got.schema != truth.schema else got
-    assert_same(in_one_order(got, query), in_one_order(truth, query), loose=loose(query))
+def same(got: pa.Table, expected: pa.Table, query: Query) -> None:
+    got = got.cast(expected.schema) if got.schema != expected.schema else got
+    assert_same(in_one_order(got, query), in_one_order(expected, query), loose=loose(query))
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -66,8 +66,8 @@ def test_features_as_of(table: Any) -> None:
     given: dict[str, Any] = {"by": "k", "on": "t", "n": sash.count(), "high": sash.max("f")}
     events = table.drop("row")
     got = collected(sash.as_of(spine, events, Time(5), **given)).sort_by("row")
-    truth = sash.as_of(asked, local.drop_columns(["row"]), Time(5), **given).sort_by("row")
-    assert_same(got, truth)
+    expected = sash.as_of(asked, local.drop_columns(["row"]), Time(5), **given).sort_by("row")
+    assert_same(got, expected)
 
 
 def test_a_monoid_of_the_user(table: Any) -> None:
@@ -94,16 +94,16 @@ def play(spark: Any, folder: Path, query: Query) -> None:
 
 @pytest.mark.skipif(not HAS_STREAMS, reason="Spark 3.5 has no state for Python; that it says so is tested")
 @pytest.mark.parametrize("name", ["rows, changes", "timestamps, every"])
-def test_a_stream_that_is_stopped_and_goes_on(spark: Any, tmp_path: Path, name: str) -> None:
+def test_a_stream_that_is_stopped_and_continues(spark: Any, tmp_path: Path, name: str) -> None:
     query = STREAMS[name]
     batches = arriving(query, seed=random.Random(3).randrange(9), batches=4)
     for number, parts in enumerate(batches):
         put(tmp_path / "in", number, parts)
         if number in (2, len(batches) - 1):
             play(spark, tmp_path, query)
-    truth = expected(query)
-    truth = truth.select([column for column in truth.schema.names if column != "u"])
-    same(collected(spark.read.parquet(str(tmp_path / "out"))), truth, query)
+    expected_rows = expected(query)
+    expected_rows = expected_rows.select([column for column in expected_rows.schema.names if column != "u"])
+    same(collected(spark.read.parquet(str(tmp_path / "out"))), expected_rows, query)
 
 
 @pytest.mark.skipif(HAS_STREAMS, reason="streams run")

@@ -1,4 +1,4 @@
-"""The Valkey servers that the tests of a worker share: one alone, and a cluster of one node with all slots."""
+"""Valkey servers for the tests of one worker: a single server, and a cluster of one node with all slots."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ values = st.recursive(
 
 
 def same(a, b):
-    """Of the same types throughout, and equal; NaN is itself, and 0.0 is not -0.0."""
+    """Equal, with the same types throughout; NaN equals NaN, and 0.0 is not -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
@@ -154,7 +154,7 @@ def test_sets_do_not_depend_on_their_order():
 
 
 def test_the_same_bytes_in_another_process():
-    """Python's own hashes differ from process to process; ours do not depend on them."""
+    """Python's hashes differ between processes; encoded values do not depend on them."""
     code = "from sash.stores.codec import dumps; print(dumps({frozenset('abc'), 'd', ('e', None)}).hex())"
     source = str(Path(sash.stores.__file__).parents[2])
     runs = [
@@ -272,14 +272,14 @@ def test_noise(data):
         (b"s\1\0\0\0\xff", "damaged"),
     ],
 )
-def test_damage_says_what_it_is(data, why):
+def test_damage_is_named(data, why):
     with pytest.raises(ValueError, match=why):
         loads(data)
 
 
 @pytest.mark.parametrize("name", [name for name, monoid in monoids().items() if monoid.dump is None])
 def test_the_states_of_our_aggregates(name):
-    """What has no `dump` of its own is written by the codec: identities, elements, aggregates."""
+    """States of aggregates without `dump` are written by the codec: identities, elements, aggregates."""
     monoid = monoids()[name]
     window = Recalc(monoid)
     states = [monoid.identity]

@@ -1,4 +1,4 @@
-"""What every store does, in one test for all: the protocol, its order, its errors, its writer and its readers."""
+"""Conformance of every store: the protocol, its order, its errors, its writer and its readers."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_what_was_written_is_there_after_a_close(durable: Place) -> None:
     store.close()
 
 
-def test_a_closed_store_says_so(durable: Place) -> None:
+def test_a_closed_store_reports_it(durable: Place) -> None:
     store = durable.write()
     store.put_many({"a": b"1"})
     store.close()
@@ -234,7 +234,7 @@ def test_one_writer_in_a_process(durable: Place) -> None:
         assert store.get_many(["a"]) == [b"2"]
 
 
-def test_readers_beside_a_writer(durable: Place) -> None:
+def test_readers_with_a_writer(durable: Place) -> None:
     with ExitStack() as stack:
         writer = stack.enter_context(durable.write())
         writer.put_many({"a": b"1", "b": b"1"})

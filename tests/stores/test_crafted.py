@@ -1,4 +1,4 @@
-"""Pages that somebody has made by hand, with a checksum that fits: refused by name, without a crash and cheaply."""
+"""Crafted pages with a matching checksum are refused by name, without a crash and cheaply."""
 
 import json
 import re
@@ -19,7 +19,7 @@ NUMBERS = pa.record_batch({"a": pa.array(range(5), pa.int64()), "b": pa.array(ra
 
 
 def refused(part: bytes, schema: pa.Schema) -> str:
-    """What is said of a page with this batch."""
+    """The message of the error for a page with this batch."""
     with pytest.raises(PageError, match="page 'k' is damaged: ") as error:
         page.unpack(wrap("run", OURS, [b"{}", part]), "run", OURS, [schema], "page 'k'")
     assert "start without" in str(error.value)
@@ -36,7 +36,7 @@ def part_of(batch: pa.RecordBatch, **options: object) -> bytes:
 
 
 def patched(batch: pa.RecordBatch, old: bytes, new: bytes) -> bytes:
-    """A batch as a page has it, with other bytes in the place of some."""
+    """A batch as a page has it, with some bytes replaced."""
     part = bytes(batch.serialize())
     assert part.count(old) == 1
     return part.replace(old, new)

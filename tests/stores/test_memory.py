@@ -1,4 +1,4 @@
-"""The store in memory, and what any store must offer."""
+"""MemoryStore, and the protocol of stores."""
 
 import pickle
 

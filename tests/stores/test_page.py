@@ -151,7 +151,7 @@ def test_noise_is_never_a_page(data):
             unpacked(noise)
 
 
-def resealed(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     """The same bytes with a checksum that matches: a page that is invalid, but not damaged."""
     return data[:8] + struct.pack("<I", crc32(data[12:])) + data[12:]
 
@@ -162,7 +162,7 @@ def test_what_passes_the_checksum_is_not_trusted_with_lengths(draw):
     at = draw.draw(st.integers(12, HEAD.size + 40))
     data[at : at + 2] = draw.draw(st.binary(min_size=2, max_size=2))
     with contextlib.suppress(PageError):
-        unpacked(resealed(bytes(data)))
+        unpacked(with_checksum(bytes(data)))
 
 
 def test_batches_of_another_schema():
@@ -204,7 +204,7 @@ def test_a_fingerprint_has_32_digits(fingerprint):
         unpacked(packed(), fingerprint=fingerprint)
 
 
-def test_many_parts_in_a_frame():
+def test_an_envelope_of_many_parts():
     parts = [bytes([n % 256]) * n for n in range(300)]
-    frame = wrap("many", OURS, parts)
-    assert [bytes(part) for part in unwrap(frame, "many", OURS, "it")] == parts
+    page = wrap("many", OURS, parts)
+    assert [bytes(part) for part in unwrap(page, "many", OURS, "it")] == parts

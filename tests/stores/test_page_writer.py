@@ -15,7 +15,7 @@ from sash.stores.page_writer import BACKLOG, DELETED_AT_ONCE, Commit, PageWriter
 
 
 class GatedStore(MemoryStore):
-    """A store whose writes wait for a gate, and which tells what was called."""
+    """A store whose writes wait for a gate, and which records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ def test_a_fork_has_a_thread_of_its_own() -> None:
     writer.submit(Commit({"header": "1"}))
     store.reached.wait(10)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
         child = os.fork()
     if child == 0:  # pragma: no cover - another process
         signal.alarm(20)

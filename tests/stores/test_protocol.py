@@ -15,8 +15,8 @@ from tests.stress.file_store import LogStore, PageFiles
 from tests.stress.trouble import TroubledStore
 
 
-class MapState:
-    """Spark's MapState, as far as a store uses it."""
+class DictMapState:
+    """The methods of Spark's MapState that a store calls, on a dict."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
@@ -34,7 +34,7 @@ def test_classes(kind: type) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda _path: MapStateStore(MapState()),
+        lambda _path: MapStateStore(DictMapState()),
         lambda _path: FaultyStore(MemoryStore()),
         LogStore,
         lambda path: PageFiles(path, "1"),
@@ -56,7 +56,7 @@ def test_stores_in_place_of_ours(made: Any, tmp_path: Path) -> None:
 
 
 def test_what_spark_has_is_scanned_too() -> None:
-    state = MapState()
+    state = DictMapState()
     first = MapStateStore(state)
     first.put_many({"b": b"1", "a": b"2"})
     first.flush()

@@ -1,4 +1,4 @@
-"""Snapshots: whole, of this query, or refused."""
+"""Snapshots that are incomplete or of another query are refused."""
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ def test_damage_anywhere():
             snapshot.unpack(data[:at], OURS)
 
 
-def test_what_is_refused_says_why():
+def test_refusals_give_a_reason():
     data = snapshot.pack(OURS, "rows", PAGES)
     with pytest.raises(PageError, match=f"the snapshot was written by another query.*{OURS}.*{OTHER}"):
         snapshot.unpack(data, OTHER)

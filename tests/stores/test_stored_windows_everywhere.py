@@ -25,7 +25,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, prefix: str) -> Calla
 
 
 @both
-def test_a_window_goes_on_in_the_next_process(structure: type[BulkEvict], opened: Callable[[], Store]) -> None:
+def test_a_window_continues_in_the_next_process(structure: type[BulkEvict], opened: Callable[[], Store]) -> None:
     inserted: list[int] = []
     F = 0
     for round_ in range(4):

@@ -72,7 +72,7 @@ def test_a_write_that_is_killed_is_there_as_a_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(30, marks=pytest.mark.all_compiled)])
-def test_a_reader_sees_whole_writes_beside_a_busy_writer(place: tuple[str, dict[str, Any]], seconds: float) -> None:
+def test_a_reader_sees_whole_writes_of_a_busy_writer(place: tuple[str, dict[str, Any]], seconds: float) -> None:
     """RocksDB with write buffers of 64 KiB: the writer replaces and deletes files all the time."""
     where, options = place
     with WritingProcess(where, small=True, **options) as writer:
@@ -99,7 +99,7 @@ def test_a_store_is_of_the_process_that_opened_it(place: tuple[str, dict[str, An
     with opened(where, options) as store:
         store.put_many(batch(1))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
             child = os.fork()
         if child == 0:  # pragma: no cover - another process
             code = 1
@@ -222,7 +222,7 @@ def test_a_writer_that_was_replaced_cannot_write(
             os.kill(paused.pid, signal.SIGCONT)
 
 
-def test_a_writer_whose_lease_expired_goes_on_if_nobody_else_wrote(
+def test_a_writer_whose_lease_expired_continues_if_nobody_else_wrote(
     server_url: str, prefix: str, writer: Callable[..., ValkeyStore], valkey_server: Any
 ) -> None:
     with WritingProcess(server_url, prefix=prefix, lease=LEASE) as paused, valkey_server.client() as client:

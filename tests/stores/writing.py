@@ -1,9 +1,9 @@
 """A process that writes to a store: `python -m tests.stores.writing <place> <options as JSON> [small]`.
 
-It opens the store, says so, and then does what each line of its input says:
+It opens the store, prints so, and then follows the lines of its input:
 
     put <n>    write pages that all have the number n
-    run <n>    write on and on, each time the next number, and print each number that is confirmed
+    run <n>    write repeatedly, each time the next number, and print each number that is confirmed
 
 A place is a URL or a directory. With `small`, RocksDB gets write buffers of 64 KiB: it flushes and
 compacts all the time.
@@ -40,7 +40,7 @@ def number_of(pages: dict[str, bytes]) -> int:
 
 
 def batch(number: int) -> dict[str, bytes]:
-    """...and adds one of its own, which takes the place of the page before it."""
+    """The pages of a write, with one of its own that replaces that of the previous write."""
     return {name: page(number) for name in [*SHARED, "turn"]}
 
 
@@ -77,7 +77,7 @@ def main(place: str, options: str, small: str = "") -> None:
 
 
 class WritingProcess:
-    """Such a process, as its parent sees it."""
+    """The process, as its parent controls it."""
 
     def __init__(self, place: str | Path, *, small: bool = False, **options: Any) -> None:
         command = [sys.executable, "-m", "tests.stores.writing", str(place), json.dumps(options), *["small"] * small]
@@ -111,7 +111,7 @@ class WritingProcess:
         return self.line()
 
     def rest(self) -> tuple[str, str]:
-        """What it has still printed, when it has ended."""
+        """The rest of its output, after it has ended."""
         self.process.wait(60)
         assert self.process.stdin
         assert self.process.stdout

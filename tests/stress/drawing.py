@@ -22,7 +22,7 @@ AGGREGATES: dict[str, Bound] = {"high": sash.max("i"), "total": sash.sum("f"), "
 
 @st.composite
 def few_aggregates(draw: st.DrawFn, max_rows: int, more: dict[str, Bound] | None = None) -> Case:
-    """Cases of the three aggregates, and of more that are given."""
+    """Cases with the three aggregates, and any others that are given."""
     mode = draw(st.sampled_from(["rows", "given", "sorted"]))
     scale = draw(st.sampled_from([SCALES[0], SCALES[0], SCALES[1], SCALES[-1], None]))
     drawn = draw(queries(scale, ("final", "changes") if mode == "sorted" else ("final", "changes", "eager")))
@@ -32,7 +32,7 @@ def few_aggregates(draw: st.DrawFn, max_rows: int, more: dict[str, Bound] | None
 
 
 def drawn(strategy: st.SearchStrategy[Any], seed: int) -> Any:
-    """One of the examples that Hypothesis makes of a seed; its first ones are as small as can be."""
+    """An example that Hypothesis makes of a seed; its first ones are very small."""
     found: list[Any] = []
 
     @hypothesis.seed(seed)

@@ -13,12 +13,12 @@ HOWS = ("before", "after", "torn")
 
 
 class Fault(OSError):
-    """What a faulty store raises."""
+    """The error that a faulty store raises."""
 
 
 @dataclass
 class FaultyStore:
-    """Pages in memory; the operation number `at`, counted from 1, fails. Others are as those of `pages`."""
+    """Pages in memory; the operation number `at`, counted from 1, fails. Others behave as those of `pages`."""
 
     pages: MemoryStore
     at: int = 0
@@ -64,7 +64,7 @@ class FaultyStore:
         return False
 
     def _some(self, names: Iterable[str]) -> list[str]:
-        """The pages that an operation reaches which fails."""
+        """The pages that a failing operation reaches."""
         names = list(names)
         if self.how == "torn":
             chance = random.Random(f"{self.seed} {self.at}")

@@ -1,7 +1,7 @@
 """Stores in files, for processes that are killed: one whose writes are atomic, and one whose writes are not.
 
     LogStore     one file; a write is a record at its end, which counts if its checksum holds
-    PageFiles    a file a page, written one after the other in any order, each of them in place
+    PageFiles    one file per page, written one after the other in any order, each of them in place
 
 What a process has written when it is killed stays in the files: the operating system keeps it. `middle` is called in
 the middle of a write: there a test strikes.
@@ -31,7 +31,7 @@ def nothing() -> None:
 
 
 class LogStore:
-    """Pages in one file that only grows; a record at its end that is not whole is cut off when it is opened."""
+    """Pages in one file that only grows; an incomplete record at its end is cut off when it is opened."""
 
     middle: Callable[[], None] = staticmethod(nothing)
 
@@ -99,7 +99,7 @@ class LogStore:
 
 
 class PageFiles:
-    """A file a page. A write that is killed leaves some pages written, and one of them in part."""
+    """One file per page. A write that is killed leaves some pages written, and one of them in part."""
 
     middle: Callable[[], None] = staticmethod(nothing)
 

@@ -1,6 +1,6 @@
 """Rounds with too little memory: a query gives the right result, or a MemoryError after which it can be asked again.
 
-    parent    what the query gives with all the memory there is; its kernels are compiled now
+    parent    the results with all the memory there is; kernels are compiled now
     child     as much memory as it has, and a little more ──▶ result? the right one
                                                          └──▶ MemoryError ──▶ all memory again ──▶ the right one
 
@@ -64,7 +64,7 @@ def stream(chance: random.Random, rows: int, keys: int) -> pa.RecordBatch:
 
 
 def same(found: pa.RecordBatch, expected: pa.RecordBatch) -> bool:
-    """Are two results alike, key by key, floats within what the shape of a fold makes of them?"""
+    """Are two results equal, key by key, with floats within the tolerance of another order of folding?"""
     if found.schema != expected.schema or found.num_rows != expected.num_rows:
         return False
     found, expected = (
@@ -126,7 +126,7 @@ class LittleMemory:
         self.counts: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
-        """Play the round. Raises Failure."""
+        """Run the round. Raises Failure."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InterpretedWarning)
             expected = self._expected()
@@ -171,7 +171,7 @@ class LittleMemory:
     # ---- in the child ----
 
     def _live(self, expected: list[pa.RecordBatch], writer: int) -> None:
-        """Play with little memory. Does not return."""
+        """Run the query with little memory. Does not return."""
         code = FAILED
         try:
             ask_the_system()
@@ -196,7 +196,7 @@ class LittleMemory:
             assert same(found, expected[number]), f"the result of call {number} is wrong"
 
     def _tried(self, work: Callable[[], Any], note: Callable[[str], Any], unchanged: Any = None) -> Any:
-        """Do something with little memory, then with a little more, at last with all that there is."""
+        """Run something with little memory, then with a little more, at last with all memory."""
         note("calls\n")
         for extra in (self.extra, 4 * self.extra):
             try:
@@ -219,7 +219,7 @@ class LittleMemory:
 
 
 def play_round(seed: int, **arguments: Any) -> Counter[str]:
-    """Play the round of a seed. Raises Failure."""
+    """Run the round of a seed. Raises Failure."""
     made = LittleMemory(seed, **arguments)
     try:
         return made.run()

@@ -1,12 +1,12 @@
-"""How a case is played on an operator with a store that may fail, and what must hold afterwards.
+"""Run a case on an operator with a store that may fail, and check what must hold afterwards.
 
     calls      0         1         2         3
     store      ▢         ▢         ✗         ▢         ▢        the call raises, and has changed nothing
     operator   ●─────────●─────────●─────────●─────────●        the same call again, and the rest
-    another              └ opened from what the store has ─●    goes on from the call that it finds, or is refused
+    another              └ opened from what the store has ─●    continues at the call that it finds, or is refused
 
-The reference says what each call gives (`tests/engine/differential.py` compares). The number of a call is its
-`offset=`, so that an operator which is opened again knows where to go on.
+The reference computes the results of each call (`tests/engine/differential.py` compares). The number of a call is its
+`offset=`, so that an operator which is opened again knows where to continue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.shared.streams import Case, StreamStep
 
 @contextmanager
 def tiny_pages() -> Iterator[None]:
-    """Within, everything takes many pages, and pages are merged at once."""
+    """Make pages so small that all state takes many of them, and merge pages at once."""
     with small_pages(2), pytest.MonkeyPatch.context() as patch:
         patch.setattr(eager_pages, "FAN_OUT", 3)
         patch.setattr(eager_pages, "SPARSE", 2)
@@ -63,19 +63,19 @@ class Play:
 
     @cached_property
     def _reference_run(self) -> tuple[list[pa.RecordBatch], bool, tuple[int, int]]:
-        truth, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
+        reference, found = Reference(self.case.query, self.case.schema, mode=self.case.mode), []
         for step in self.case.steps:
             if step.call == "snapshot":
                 continue
             try:
-                found.append(run_step(truth, step))
+                found.append(run_step(reference, step))
             except ValueError:
-                return found, True, (truth.late, truth.untimed)
-        return found, False, (truth.late, truth.untimed)
+                return found, True, (reference.late, reference.untimed)
+        return found, False, (reference.late, reference.untimed)
 
     @property
     def expected(self) -> list[pa.RecordBatch]:
-        """What each call gives."""
+        """The results of each call."""
         return self._reference_run[0]
 
     @property
@@ -92,7 +92,7 @@ class Play:
         return found
 
     def opened(self, store: Store) -> Operator:
-        """An operator that goes on from what a store has."""
+        """An operator that continues from the state of a store."""
         return Operator(self.case.query, self.case.schema, mode=self.case.mode, store=store)
 
     def call(self, operator: Operator, number: int) -> pa.RecordBatch:
@@ -107,7 +107,7 @@ class Play:
         return operator.process(step.argument, offset=number)
 
     def done(self, operator: Operator) -> int:
-        """How many calls the state of an operator has behind it."""
+        """The number of calls in the state of an operator."""
         number = 0 if operator.offset is None else int(operator.offset) + 1
         while number < len(self.expected) and self._has_reached(operator.watermark, self.steps[number]):
             number += 1
@@ -119,7 +119,7 @@ class Play:
         return bool(watermark >= (math.inf if step.call == "finish" else step.argument))
 
     def rest(self, operator: Operator, store: Store, found: list[pa.RecordBatch]) -> None:
-        """Make the calls that follow those with the results `found`, reopening where the case says so."""
+        """Make the calls that follow those with the results `found`, reopening where the case does."""
         first = len(found)
         for number in range(first, len(self.steps)):
             if number in self.reopened and number > first:

@@ -1,6 +1,6 @@
-"""A round of the stress test: one random query, played by processes that are killed and go on from files.
+"""A round of the stress test: one random query, run by processes that are killed and continue from files.
 
-    parent     the reference says what each call gives; an operator that nothing happens to gives the same
+    parent     the reference computes the results of each call; those of an operator without faults are equal
     child 1    ●──●──●──✗           killed, interrupted, with a store and user's functions that fail
     child 2          ●──●──✗        opened from the files of the store, at the call that it finds there
     child 3             ●──●──●     the last one lives
@@ -60,7 +60,7 @@ class Failure(Exception):
 
 
 class Round:
-    """One random query, and its troubles in several plays of it: the reference is slow, and so is a compiler."""
+    """One random query, run several times with other faults: the reference and compiling are slow, and done once."""
 
     def __init__(self, seed: int, max_rows: int = 60, all_aggregates: bool = True) -> None:
         chance = random.Random(seed)
@@ -74,7 +74,7 @@ class Round:
         self.play = Play(drawn(case, seed))
 
     def run(self) -> Counter[str]:
-        """Play the round. Raises Failure."""
+        """Run the round. Raises Failure."""
         counts: Counter[str] = Counter()
         with warnings.catch_warnings(), tiny_pages() if self.is_tiny else nullcontext():
             warnings.simplefilter("ignore", InterpretedWarning)
@@ -98,7 +98,7 @@ class TroubledPlay:
         self.counts: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
-        """Play until a child has come to the end. Raises Failure."""
+        """Run children until one has come to the end. Raises Failure."""
         clean, ended = self.play.clean, self._lives()
         self.counts += self._events()
         self.counts["rows"] += self.play.case.data.num_rows
@@ -149,7 +149,7 @@ class TroubledPlay:
     # ---- in the child ----
 
     def _live(self, life: int, may_kill: bool) -> None:
-        """Play until the end, or until something happens. Does not return."""
+        """Run until the end, or until a fault. Does not return."""
         code = FAILED
         try:
             code = self._run_steps(life, may_kill)
@@ -187,7 +187,7 @@ class TroubledPlay:
         return found
 
     def _tried(self, troubles: Troubles, what: str, work: Callable[[], Any]) -> Any:
-        """Do what may fail, again and again until it succeeds."""
+        """Repeat a call that may fail until it succeeds."""
         for attempt in range(TRIES):
             try:
                 with troubles.around(random.Random(f"{self.seed} {what} {attempt}")):
@@ -240,12 +240,12 @@ class TroubledPlay:
 
 
 def report_of(error: BaseException) -> str:
-    """An error with where it was raised."""
+    """An error with the place where it was raised."""
     return "".join(traceback.format_exception(error))
 
 
 def play_round(seed: int, **arguments: Any) -> Counter[str]:
-    """Play the round of a seed. Raises Failure."""
+    """Run the round of a seed. Raises Failure."""
     made = Round(seed, **arguments)
     try:
         return made.run()

@@ -1,7 +1,7 @@
-"""Trouble for a process at work: a kill, an interrupt, an error of the store, or of a user's function.
+"""Inject faults into a running process: a kill, an interrupt, an error of the store or of a user function.
 
-Most of it comes at a moment that the seed decides: the n-th operation of the store, the n-th call of a function. Some
-comes at a moment in time, which is another one in each run.
+Most faults come at a step that the seed decides: the n-th operation of the store, the n-th call of a function. Some
+come at a moment in time, which differs between runs.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Note = Callable[[str], None]
 
 
 def killed() -> None:
-    """The process ends here."""
+    """Kill the process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def failed() -> None:
-    """The store fails here."""
+    """Raise the error of a store."""
     raise Fault("the store is out of reach")
 
 
 @dataclass
 class Strike:
-    """What happens at the operation number `at` of a store, before or after it; or in the middle of a write."""
+    """A fault at the operation number `at` of a store, before or after it; or in the middle of a write."""
 
     at: int
     where: str
@@ -118,7 +118,7 @@ def ctrl_c(seconds: float) -> Iterator[None]:
 
 @dataclass
 class Troubles:
-    """Draws the trouble of calls."""
+    """Draws the faults of calls."""
 
     store: TroubledStore
     strikes: Strikes
@@ -127,7 +127,7 @@ class Troubles:
 
     @contextmanager
     def around(self, chance: random.Random) -> Iterator[None]:
-        """Trouble within, or none."""
+        """A context manager with a fault inside, or none."""
         kinds = ["none", "none", "interrupt", "ctrl-c", "store", "function", *(["kill"] if self.may_kill else [])]
         kind = chance.choice(kinds)
         try:
@@ -155,6 +155,6 @@ class Troubles:
 
 
 def progress(operator: Operator) -> Any:
-    """What tells whether a call has changed anything."""
+    """Values that a call changes if it succeeds."""
     metrics = operator.metrics
     return metrics.rows_in, metrics.rows_out, metrics.late, metrics.untimed, operator.watermark, operator.offset

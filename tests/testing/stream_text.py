@@ -1,4 +1,4 @@
-"""Streams written as text, for tests by hand: `"1 2 2 5"` are four rows of one key at these times.
+"""Streams written as text, for tests of fixed examples: `"1 2 2 5"` are four rows of one key at these times.
 
 A word is a key (a letter, optional), a time (`?` is null), and after `/` what further columns hold. Each row's `x` is
 its arrival number, so that `collect("x")` shows which rows a window holds.

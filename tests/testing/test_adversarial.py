@@ -1,4 +1,4 @@
-"""The streams: what their names say; and exact windows, held against plain folds."""
+"""The adversarial streams match their names; exact windows equal plain folds."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""What counts as the same output, and what an assertion says where it is not."""
+"""Which outputs are equal, and the messages of assertions where they differ."""
 
 from typing import Any
 

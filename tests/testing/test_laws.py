@@ -1,4 +1,4 @@
-"""`check_laws` finds what is wrong with a monoid, says so by its law, and passes what is right."""
+"""`check_laws` reports the law that a monoid breaks, and passes correct monoids."""
 
 import json
 import math

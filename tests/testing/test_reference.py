@@ -1,4 +1,4 @@
-"""The reference checked by hand: which rows each kind of window holds, where it starts and ends.
+"""The reference on fixed examples: which rows each kind of window holds, where it starts and ends.
 
 Rows are written as their arrival numbers; see `stream_text.py` for how streams are written.
 """
@@ -57,7 +57,7 @@ def test_without_a_time_arrival_is_the_order() -> None:
     assert held(Lifetime(), "5 5 3", on=None) == [[0], [0, 1], [0, 1, 2]]
 
 
-def test_session_goes_on_while_the_gap_is_smaller() -> None:
+def test_session_continues_while_the_gap_is_smaller() -> None:
     #   time     1 . 3 3 . . 6 . 8      gap 3: 6 is 3 after 3, a new session
     #   row      0   1 2     3   4
     assert held(Session(3), "1 3 3 6 8") == [[0], [0, 1, 2], [0, 1, 2], [3], [3, 4]]
@@ -240,12 +240,12 @@ def test_times_of_dates_timestamps_and_floats() -> None:
         pa.array([0, 1, 1], pa.int32()).cast(pa.date32()),
     ):
         batch = pa.record_batch({"t": times, "x": pa.array([0, 1, 2])})
-        truth = Reference(sash.Query(Time("1d", every="1d"), on="t", held=sash.collect("x")), batch.schema)
-        found = truth.process(batch).to_pylist() + truth.finish().to_pylist()
+        reference = Reference(sash.Query(Time("1d", every="1d"), on="t", held=sash.collect("x")), batch.schema)
+        found = reference.process(batch).to_pylist() + reference.finish().to_pylist()
         assert [row["held"] for row in found] == [[0], [1, 2]]
     batch = pa.record_batch({"t": [0.5, 1.0, 2.25], "x": [0, 1, 2]})
-    truth = Reference(sash.Query(Time(1.5), on="t", held=sash.collect("x")), batch.schema, mode="sorted")
-    assert [row["held"] for row in truth.process(batch).to_pylist()] == [[0], [0, 1]]
+    reference = Reference(sash.Query(Time(1.5), on="t", held=sash.collect("x")), batch.schema, mode="sorted")
+    assert [row["held"] for row in reference.process(batch).to_pylist()] == [[0], [0, 1]]
 
 
 # ---- brute facts ----
@@ -261,8 +261,8 @@ def test_a_count_window_is_a_slice_of_the_list(values: list[int], size: int) -> 
 @given(st.lists(st.integers(0, 30)).map(sorted), st.integers(1, 6))
 def test_a_time_window_counts_what_a_comprehension_counts(times: list[int], size: int) -> None:
     batch = pa.record_batch({"t": pa.array(times, pa.int64())})
-    truth = Reference(sash.Query(Time(size), on="t", n=sash.count()), batch.schema, mode="sorted")
-    found = truth.process(batch)["n"].to_pylist() + truth.finish()["n"].to_pylist()
+    reference = Reference(sash.Query(Time(size), on="t", n=sash.count()), batch.schema, mode="sorted")
+    found = reference.process(batch)["n"].to_pylist() + reference.finish()["n"].to_pylist()
     assert found == [sum(t - size < other <= t for other in times) for t in times]
 
 
@@ -270,8 +270,8 @@ def test_a_time_window_counts_what_a_comprehension_counts(times: list[int], size
 def test_slides_hold_each_row_as_often_as_windows_cover_it(times: list[int], size: int, every: int) -> None:
     batch = pa.record_batch({"t": pa.array(times, pa.int64())})
     query = sash.Query(Time(size, every=every), on="t", n=sash.count())
-    truth = Reference(query, batch.schema, mode="sorted")
-    found = truth.process(batch).to_pylist() + truth.finish().to_pylist()
+    reference = Reference(query, batch.schema, mode="sorted")
+    found = reference.process(batch).to_pylist() + reference.finish().to_pylist()
     ends = [end for end in range(-60, 60) if end % every == 0]
     counted = {end: sum(end - size <= t < end for t in times) for end in ends}
     assert {row["window_end"]: row["n"] for row in found} == {end: n for end, n in counted.items() if n}
@@ -281,9 +281,9 @@ def test_every_aggregate_is_what_recalc_folds() -> None:
     """A count window of each aggregate, compared with Recalc, the oracle of all structures."""
     batch = stream()
     query = sash.Query(Count(3), **aggregates(Count(3)))
-    truth = Reference(query, batch.schema)
-    found = truth.process(batch)
-    for part in truth.bound_query.aggregates:
+    reference = Reference(query, batch.schema)
+    found = reference.process(batch)
+    for part in reference.bound_query.aggregates:
         expected = []
         for end in range(1, batch.num_rows + 1):
             window = Recalc(part.monoid)

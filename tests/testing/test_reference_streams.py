@@ -1,4 +1,4 @@
-"""The reference checked by hand: what is late, when results leave, and how keys are forgotten.
+"""The reference on fixed examples: what is late, when results leave, and how keys are forgotten.
 
 W is written where it matters; rows are written as their arrival numbers (see `stream_text.py`).
 """
@@ -143,20 +143,20 @@ def test_untimed_rows_are_kept_in_batch_and_enter_no_window() -> None:
 
 def test_nan_and_infinite_times_are_untimed_and_do_not_move_the_watermark() -> None:
     batch = pa.record_batch({"t": [1.0, float("inf"), float("nan"), -float("inf"), 2.0]})
-    truth = Reference(sash.Query(9, on="t", lateness=0, n=sash.count()), batch.schema)
-    assert truth.process(batch)["n"].to_pylist() == [1]
-    assert (truth.late, truth.untimed) == (0, 3)
+    reference = Reference(sash.Query(9, on="t", lateness=0, n=sash.count()), batch.schema)
+    assert reference.process(batch)["n"].to_pylist() == [1]
+    assert (reference.late, reference.untimed) == (0, 3)
 
 
 def test_times_beyond_ahead_of_the_clock_are_untimed() -> None:
-    #   the clock says 100.5, ahead is 10 s: 110.5 is a time, a millisecond later is none
+    #   the clock shows 100.5, ahead is 10 s: 110.5 is a time, a millisecond later is none
     times = pa.array([50_000, 110_501, 60_000, 110_500], pa.timestamp("ms"))
     batch = pa.record_batch({"t": times, "x": pa.array(range(4))})
     query = sash.Query(9, on="t", lateness="0s", ahead="10s", n=sash.count())
-    truth = Reference(query, batch.schema, clock=lambda: 100.5)
-    found = truth.process(batch).to_pylist() + truth.finish().to_pylist()
+    reference = Reference(query, batch.schema, clock=lambda: 100.5)
+    found = reference.process(batch).to_pylist() + reference.finish().to_pylist()
     assert [(row["x"], row["n"]) for row in found] == [(0, 1), (2, 2), (3, 3)]
-    assert truth.untimed == 1
+    assert reference.untimed == 1
 
 
 # ---- emission ----
@@ -172,8 +172,8 @@ def test_changes_judges_inexact_aggregates_by_what_entered_or_left() -> None:
     #   v        2 2 null      the mean of floats stays 2.0; an input entered at the second row, none at the third
     batch = pa.record_batch({"x": pa.array([2.0, 2.0, None])})
     for aggregate, expected in ((sash.mean("x"), [2.0, 2.0]), (sash.max("x"), [2.0])):
-        truth = Reference(sash.Query(Lifetime(), emit="changes", m=aggregate), batch.schema)
-        assert truth.process(batch)["m"].to_pylist() == expected
+        reference = Reference(sash.Query(Lifetime(), emit="changes", m=aggregate), batch.schema)
+        assert reference.process(batch)["m"].to_pylist() == expected
 
 
 def test_changes_looks_at_each_window_of_its_own() -> None:
@@ -219,7 +219,7 @@ def test_eager_slides_are_revised_in_place() -> None:
 
 
 def test_a_key_silent_for_longer_than_forget_starts_over() -> None:
-    #   time     1 2 . . 5 . . . 9        forget 3: 5 is 3 after 2 and goes on, 9 is 4 after 5 and starts anew
+    #   time     1 2 . . 5 . . . 9        forget 3: 5 is 3 after 2 and continues, 9 is 4 after 5 and starts again
     found = Play({"n": Count(9), "all": Lifetime(), "t": Time(100)}, forget=3).all("1 2 5 9")
     assert [row["held_n"] for row in found] == [[0], [0, 1], [0, 1, 2], [3]]
     assert [row["held_all"] for row in found] == [row["held_n"] for row in found] == [row["held_t"] for row in found]
@@ -243,7 +243,7 @@ def test_a_row_between_keeps_the_key_alive() -> None:
 
 
 def test_a_session_ends_early_only_where_its_key_starts_over() -> None:
-    #   time     a1 b1 a3 . . . . . a9 b10       gap 8, forget 4: at 9 the key a starts anew, and its session is over
+    #   time     a1 b1 a3 . . . . . a9 b10       gap 8, forget 4: at 9 the key a starts over, and its session is over
     #   W        .. 1  3            9  10        though [1, 11) would have waited until 11; b's waits until 9
     play = Play(Session(8, every="close"), forget=4, lateness=0)
     found = [[(row["window_end"], row["held"]) for row in play(call)] for call in ("a1 b1 a3", "a9", "b10", "a11")]
@@ -260,8 +260,8 @@ def test_changes_forgets_with_the_key() -> None:
 
 
 def outputs(case: Case, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    truth = Reference(case.query, case.schema, mode=case.mode)
-    return [*map(truth.process, batches), truth.finish()]
+    reference = Reference(case.query, case.schema, mode=case.mode)
+    return [*map(reference.process, batches), reference.finish()]
 
 
 def order_counts_within(case: Case, output: pa.RecordBatch) -> list[str]:
@@ -299,7 +299,7 @@ def test_the_last_revision_equals_final(case: Case) -> None:
 
 def test_an_empty_stream_gives_empty_batches_of_the_right_schema() -> None:
     for mode in ("rows", "given", "sorted"):
-        truth = Reference(sash.Query(Time(3, every=1), on="t", lateness=0, n=sash.count()), SCHEMA, mode=mode)
-        for found in (truth.process(rows("")), truth.finish()):
+        reference = Reference(sash.Query(Time(3, every=1), on="t", lateness=0, n=sash.count()), SCHEMA, mode=mode)
+        for found in (reference.process(rows("")), reference.finish()):
             assert found.num_rows == 0
             assert found.schema.names == ["window_start", "window_end", "n"]

@@ -1,4 +1,4 @@
-"""The calendar as arrays beside its definition with `datetime` and `zoneinfo`; zones at their oddest."""
+"""Calendar arithmetic on arrays, compared with `datetime` and `zoneinfo`, also in unusual zones."""
 
 import random
 from datetime import UTC, datetime, timedelta, timezone

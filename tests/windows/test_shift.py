@@ -1,4 +1,4 @@
-"""`shift=` of Count and Time windows: what it takes, what it refuses, and what the state of a query depends on."""
+"""`shift=` of Count and Time windows: accepted and refused values, and the state that a query needs."""
 
 from datetime import timedelta
 from typing import Any
@@ -85,7 +85,7 @@ def test_the_state_depends_on_a_shift_of_the_calendar() -> None:
     assert len(found) == len(windows)
 
 
-def test_explain_says_which_rows_of_the_calendar() -> None:
+def test_explain_shows_which_rows_of_the_calendar() -> None:
     before, later = Time("1mo", shift="-1mo"), Time("1mo", shift="36h")
     text = sash.Query({"before": before, "later": later}, by="k", on="t", n=sash.count()).explain()
     back = "t - 1mo of the calendar in UTC"
@@ -93,7 +93,7 @@ def test_explain_says_which_rows_of_the_calendar() -> None:
     assert "(t + 36h - 1mo of the calendar in UTC, t + 36h]" in text
 
 
-def test_explain_says_which_rows() -> None:
+def test_explain_shows_which_rows() -> None:
     windows = {"before": Count(10, shift=-1), "earlier": Time("1h", shift="-1h"), "next": Time("1h", shift="90m")}
     text = sash.Query(windows, by="k", on="t", n=sash.count()).explain()
     assert "10 rows up to 1 row before it" in text
@@ -126,7 +126,7 @@ def test_a_loop_gives_what_rows_with_times_of_their_own_get(window: Any) -> None
     assert got == expected.select(["n", "total", "all"]).to_pylist()
 
 
-def test_a_loop_goes_on_without_events() -> None:
+def test_a_loop_continues_without_events() -> None:
     loop = sash.Window(Time(3, shift=-2), sash.monoids.Collect())
     assert [loop.push(t, t) for t in (1, 2, 3, 4)] == [None, None, [1], [1, 2]]
     twin = loop.copy()

@@ -1,4 +1,4 @@
-"""The kinds of windows: what their arguments mean, and which are refused with what words."""
+"""The kinds of windows: the meaning of their arguments, and errors of refused ones."""
 
 import dataclasses
 import pickle

@@ -305,7 +305,7 @@ def test_a_lost_connection_is_shown_and_a_page_comes_back(browser: Any) -> None:
 
 
 def test_a_connection_that_breaks_off_is_shown(browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the program is killed: there is no last event. The page goes on when the server is back."""
+    """As when the program is killed: there is no last event. The page continues when the server is back."""
     cut = threading.Event()
 
     def send_events(request: Any) -> None:

@@ -1,4 +1,4 @@
-"""The picture of a plan has what `explain()` says, and is well-formed whatever the names are."""
+"""The picture of a plan has the contents of `explain()`, and is well-formed whatever the names are."""
 
 from __future__ import annotations
 

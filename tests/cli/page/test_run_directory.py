@@ -133,7 +133,7 @@ def test_a_run_without_a_directory_for_sockets_runs_all_the_same(monkeypatch: py
 
 
 def test_run_with_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address is on the standard error while the run goes on; the standard output stays for the results."""
+    """The address is on the standard error during the run; the standard output stays for the results."""
     from sash.cli.page.live_page import LivePage
 
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a page says of queries is what they say themselves, and watching them changes nothing."""
+"""A page shows the figures that queries report, and watching them changes nothing."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def test_bad_arguments() -> None:
         sash.live_page(3)
 
 
-class FakeStream:
-    """A streaming query, as far as a monitor looks at it."""
+class FakeStreamingQuery:
+    """The attributes of a streaming query that a monitor reads."""
 
     isActive = True  # noqa: N815 (as Spark names it)
 
@@ -194,7 +194,7 @@ class FakeStream:
 
 def test_a_stream_of_spark_has_the_figures_of_its_monitor(page: Any) -> None:
     monitoring = pytest.importorskip("sash.spark.stream.monitor", reason="pyspark is not installed")
-    stream = FakeStream()
+    stream = FakeStreamingQuery()
     monitor = monitoring.Monitor(stream, None)
     page.watch(monitor, "stream", query=QUERY)
     assert figures(page)["rows_in"] == 0

@@ -142,7 +142,7 @@ def test_places(monoid: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("rooted", [False, True])
 def test_variance_keeps_its_digits_or_is_uncertain(rooted: bool) -> None:
-    """A spike at the boundary, an offset of 1e9, a window of equals beside an outlier."""
+    """A spike at the boundary, an offset of 1e9, a window of equals next to an outlier."""
     rng = np.random.default_rng(7)
     monoid = m.Std() if rooted else m.Var()
     found = column_kernel_of(monoid, ("float",))

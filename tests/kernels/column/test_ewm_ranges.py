@@ -1,4 +1,4 @@
-"""The kernels of exponentially weighted aggregates beside exact arithmetic, on windows that slide, grow and jump."""
+"""Kernels of exponentially weighted aggregates, against exact arithmetic, on sliding, growing and jumping windows."""
 
 import math
 from fractions import Fraction

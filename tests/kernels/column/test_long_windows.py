@@ -1,5 +1,5 @@
-"""Sums, means and variances of columns that are longer than a piece, against exact arithmetic: streams that go on from
-piece to piece, streams that make a piece fall back, and ranges whose steps are longer than a block."""
+"""Sums, means and variances of columns that are longer than a piece, against exact arithmetic: streams that continue
+from piece to piece, streams that make a piece fall back, and ranges whose steps are longer than a block."""
 
 import math
 import random

@@ -16,7 +16,7 @@ WORKER = ("numpy", "numba", "llvmlite", "pyarrow", "pandas", "pytz", "dateutil",
 
 
 def without_sash(folder: Path) -> Path:
-    """An environment with all that is installed here but sash: links. Gives its Python."""
+    """An environment that links all installed packages but sash. Returns its Python."""
     packages = _made(folder)
     for entry in INSTALLED.iterdir():
         if not entry.name.startswith(("sash", "_sash", "__editable__", "_editable")) and entry.suffix != ".pth":

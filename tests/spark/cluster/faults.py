@@ -1,4 +1,4 @@
-"""Faults of a cluster, and drivers to meet them. Each wait has a limit, after which the log of the driver is shown."""
+"""Faults of a cluster, and drivers that they interrupt. A wait that is too long shows the log of the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Driver:
         self.start()
 
     def start(self) -> None:
-        """Start the process, which goes on from its checkpoint."""
+        """Start the process, which continues from its checkpoint."""
         # its workers load queries and functions of the tests by name
         surroundings = environment() | {"PYTHONPATH": os.getcwd()}
         self._process = spawn(self._command, surroundings, self._log)
@@ -57,7 +57,7 @@ class Driver:
             self.kill()
 
     def _start_again(self) -> None:
-        """Do as a supervisor does. Raises AssertionError, unless Spark was only too slow to start a Python worker."""
+        """Start the driver again, as a supervisor does, if Spark was too slow to start a Python worker; else fail."""
         assert BUSY in self.log(), f"the driver has ended:\n{self.log()}"
         assert self.restarts < 3, f"the driver has ended too often:\n{self.log()}"
         self.restarts += 1
@@ -74,7 +74,7 @@ class Driver:
 
 
 def strike(fault: str, driver: Driver, draw: random.Random) -> Callable[[], None]:
-    """Let a fault happen; gives what sets things right again afterwards."""
+    """Inject a fault, and return a function that repairs it."""
     cluster = driver.cluster
     if fault == "driver":
         driver.kill()

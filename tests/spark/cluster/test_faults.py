@@ -35,7 +35,7 @@ def test_each_fault_is_drawn() -> None:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_stream_gives_the_rows_of_the_batch(cluster: StandaloneCluster, tmp_path: Path, name: str) -> None:
     query, faults, draw = STREAMS[name], drawn(CHOSEN[name]), random.Random(CHOSEN[name])
-    truth = expected(query)  # first: it compiles what each worker would compile
+    expected_rows = expected(query)  # first: it compiles what each worker would compile
     batches = arriving(query, seed=4, batches=ROUNDS + 1)
     begun, committed = tmp_path / "checkpoint" / "offsets", tmp_path / "checkpoint" / "commits"
     put(tmp_path / "in", 0, batches[0])
@@ -56,7 +56,7 @@ def test_a_stream_gives_the_rows_of_the_batch(cluster: StandaloneCluster, tmp_pa
     finally:
         driver.kill()
     got = pa.ipc.open_file(tmp_path / "result.arrow").read_all()
-    assert_same(in_one_order(got, query), in_one_order(truth, query), loose=loose(query))
+    assert_same(in_one_order(got, query), in_one_order(expected_rows, query), loose=loose(query))
 
 
 def hot_rows(count: int = 40_000) -> pa.Table:
@@ -73,7 +73,7 @@ def hot_rows(count: int = 40_000) -> pa.Table:
 
 def test_a_batch_with_a_hot_key_gives_the_rows_of_the_local_host(cluster: StandaloneCluster, tmp_path: Path) -> None:
     table, draw = hot_rows(), random.Random(6)
-    truth = in_one_order(HOT.run(table), HOT)
+    expected = in_one_order(HOT.run(table), HOT)
     (tmp_path / "in").mkdir()
     pq.write_table(table, tmp_path / "in" / "rows.parquet")
     driver = Driver(cluster, tmp_path, "batch", str(ROUNDS))
@@ -89,4 +89,4 @@ def test_a_batch_with_a_hot_key_gives_the_rows_of_the_local_host(cluster: Standa
         driver.kill()
     for number in range(ROUNDS):
         got = pq.read_table(tmp_path / "out" / str(number))
-        assert_same(in_one_order(got, HOT), truth)
+        assert_same(in_one_order(got, HOT), expected)

@@ -44,7 +44,7 @@ def test_a_submitted_job_gives_the_rows_of_the_local_host(cluster: StandaloneClu
         high=sash.max("f"),
     )
     table = rows().select([name for name in rows().schema.names if name != "u"])  # Parquet has no durations
-    truth = query.run(table)
+    expected = query.run(table)
     pq.write_table(table, tmp_path / "in.parquet")
     (tmp_path / "job.py").write_text(JOB)
     given = settings(tmp_path) | {"sql.execution.arrow.maxRecordsPerBatch": 77}
@@ -54,8 +54,8 @@ def test_a_submitted_job_gives_the_rows_of_the_local_host(cluster: StandaloneClu
     command += [str(tmp_path / "job.py"), str(tmp_path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    got = pq.read_table(tmp_path / "out").cast(truth.schema)  # Spark writes timestamps to Parquet in nanoseconds
-    assert_same(in_one_order(got, query), in_one_order(truth, query), loose=loose(query))
+    got = pq.read_table(tmp_path / "out").cast(expected.schema)  # Spark writes timestamps to Parquet in nanoseconds
+    assert_same(in_one_order(got, query), in_one_order(expected, query), loose=loose(query))
     assert json.loads((tmp_path / "said.json").read_text()) == {
         "master": cluster.url,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "77",  # that of spark-submit, not ours

@@ -1,4 +1,4 @@
-"""Spark without Spark: micro-batches, a watermark, a late filter, state and timers by Spark's rules, in plain code.
+"""A fake Spark: micro-batches, a watermark, a late filter, state and timers by Spark's rules, in plain code.
 
 It runs what workers run (pack, shard, unpack), and is as unkind as Spark: a new object for each call, from pickle,
 no order among the rows of a group, a timer lost that is set where one has just fired.
@@ -54,7 +54,7 @@ class Timers:
         self.set.add(at)
 
     def deleteTimer(self, at: int) -> None:  # noqa: N802
-        self.set.remove(at)  # one that is not set: Spark says nothing, but we never should
+        self.set.remove(at)  # one that is not set: Spark ignores it, but sash must not do it
 
 
 class FakeStream:

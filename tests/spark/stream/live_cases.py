@@ -1,4 +1,4 @@
-"""What the tests of live state share: a stream of micro-batches, and workers that have not had the shard."""
+"""Helpers for the tests of live state: a stream of micro-batches, and workers that have not had the shard."""
 
 from __future__ import annotations
 

@@ -23,18 +23,18 @@ def files(folder: Path, batches: list[list[pa.RecordBatch]]) -> Path:
 
 
 def source(spark: Any, folder: Path, schema: pa.Schema) -> Any:
-    """The files as a stream, one a micro-batch."""
+    """The files as a stream, one per micro-batch."""
     return spark.readStream.schema(spark_schema(schema)).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def start(frame: Any, folder: Path) -> Any:
-    """The query that writes a stream to Parquet, with what is there now."""
+    """The query that writes a stream of the current files to Parquet."""
     writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
     return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
 
 
 def done(query: Any) -> list[dict[str, Any]]:
-    """Wait for the end, and give the counts of each micro-batch."""
+    """Wait for the end, and return the counts of each micro-batch."""
     query.awaitTermination()
     found = []
     for progress in query.recentProgress:

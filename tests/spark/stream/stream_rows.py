@@ -71,5 +71,5 @@ def arriving(query: Query, seed: int, batches: int | None = None, count: int = 1
 
 
 def expected(query: Query) -> pa.Table:
-    """What a batch gives for the same rows."""
+    """The results of a batch of the same rows."""
     return query.run(timed(rows(), query.on[0]))

@@ -34,7 +34,7 @@ def begun(folder: Path) -> int:
 
 
 def run(folder: Path, draw: random.Random) -> bool:
-    """Start the driver, and kill it some time after it has begun another micro-batch. Gives whether it came to its end.
+    """Start the driver, and kill it some time after it has begun another micro-batch. Returns whether it has finished.
 
     Half of the time it is killed in the middle of that micro-batch, else between it and the next, or in that.
     """
@@ -68,12 +68,12 @@ def crash(folder: Path, batch: int, after_sink: bool) -> None:
 def test_a_crash_before_or_after_the_sink_has_written(spark: Any, tmp_path: Path) -> None:
     query = killed.QUERY
     files(tmp_path / "in", arriving(query, seed=4, batches=2))
-    truth = in_one_order(expected(query), query)
+    expected_rows = in_one_order(expected(query), query)
     for moment in (None, (1, True), (2, False)):
         if moment is not None:
             crash(tmp_path, *moment)
         start(query.run(source(spark, tmp_path / "in", SCHEMA)), tmp_path).awaitTermination()
-        assert_same(in_one_order(spark.read.parquet(str(tmp_path / "out")).toArrow(), query), truth)
+        assert_same(in_one_order(spark.read.parquet(str(tmp_path / "out")).toArrow(), query), expected_rows)
 
 
 @pytest.mark.all_compiled  # a JVM for each of them

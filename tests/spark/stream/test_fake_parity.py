@@ -1,4 +1,4 @@
-"""A stream gives what a batch gives: every window and aggregate, any split, any arrival within the lateness."""
+"""A stream has the results of a batch: every window and aggregate, any split, any arrival within the lateness."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Random queries on random streams: each micro-batch is compared with the reference on all rows so far.
 
 The reference gets each watermark at once, for all keys; a shard gets it with its rows or by its timer. That both
-give the same results in the same micro-batch says that no timer is missing, and none is late.
+give the same results in the same micro-batch shows that no timer is missing, and none is late.
 """
 
 from typing import Any
@@ -35,19 +35,19 @@ def streams(draw: st.DrawFn) -> Case:
 def test_a_stream_gives_what_the_reference_gives(case: Case, shards: int) -> None:
     stream = FakeStream(case.query, case.schema, shards=shards)
     schema = stream.spec_now().bound_query.schema
-    names, truth = schema.names, Reference(case.query, schema, mode="given")
+    names, reference = schema.names, Reference(case.query, schema, mode="given")
     batches = [step.argument for step in case.steps if step.call == "process" and step.argument.num_rows]
     for rows in [*batches, None]:
         watermark = stream.spec_now().clock.watermark(stream.watermark)
         got = stream.batch([] if rows is None else [rows])
-        expected = [] if watermark is None else [truth.advance(watermark)]
+        expected = [] if watermark is None else [reference.advance(watermark)]
         if rows is not None:
-            expected.append(truth.process(rows.select(names)))
+            expected.append(reference.process(rows.select(names)))
         if expected:
             whole = pa.Table.from_batches([casts(batch, stream.schema) for batch in expected])
             assert_same(got, whole, ordered=False, loose=loose(case.query))
-    assert sum(counts["late"] for counts in stream.counts) == truth.late
-    assert sum(counts["untimed"] for counts in stream.counts) == truth.untimed
+    assert sum(counts["late"] for counts in stream.counts) == reference.late
+    assert sum(counts["untimed"] for counts in stream.counts) == reference.untimed
 
 
 @pytest.mark.all_compiled

@@ -1,4 +1,4 @@
-"""A checkpoint that an earlier version has written is taken up: see tests/fixtures."""
+"""A checkpoint that an earlier version has written is continued: see tests/fixtures."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def test_there_is_a_checkpoint() -> None:
 
 @pytest.mark.usefixtures("compiled_workers")
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_stream_goes_on_from_an_old_checkpoint(spark: Any, tmp_path: Path, path: Path) -> None:
+def test_a_stream_continues_from_an_old_checkpoint(spark: Any, tmp_path: Path, path: Path) -> None:
     emitted = unpack(path.read_bytes(), tmp_path)
     put(tmp_path / "in", 0, rows())  # those that were taken before are there, and are not taken again
     later = play(spark, tmp_path, "later")
@@ -54,7 +54,7 @@ MIGRATED = Query(
 
 @pytest.mark.all_compiled  # test_shard_task.py has a migration without Spark
 @pytest.mark.usefixtures("compiled_workers")
-def test_a_changed_query_goes_on_from_an_old_checkpoint(spark: Any, tmp_path: Path) -> None:
+def test_a_changed_query_continues_from_an_old_checkpoint(spark: Any, tmp_path: Path) -> None:
     emitted = unpack(PATHS[-1].read_bytes(), tmp_path)
     put(tmp_path / "in", 0, rows())
     later = play(spark, tmp_path, "later", lambda stream: MIGRATED.migrate(stream, from_query=QUERY))

@@ -1,4 +1,4 @@
-"""Live state between micro-batches: in steady state no page is read; when anything goes wrong, Spark's state is."""
+"""Live state between micro-batches: in steady state no page is read; after a failure Spark's state is read again."""
 
 from __future__ import annotations
 

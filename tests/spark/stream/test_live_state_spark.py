@@ -1,4 +1,4 @@
-"""Live state on Spark itself: any of its Python workers goes on with a shard without reading its pages."""
+"""Live state on Spark itself: any of its Python workers continues a shard without reading its pages."""
 
 import os
 import stat
@@ -55,17 +55,17 @@ def local_directories(spark: Any) -> list[Path]:
 
 def test_no_page_is_read_again(spark: Any, tmp_path: Path) -> None:
     given = files(tmp_path / "in", [[rows(number)] for number in range(BATCHES)])
-    truth = expected()  # compiles what each of Spark's workers would compile for itself
+    expected_rows = expected()  # compiles what each of Spark's workers would compile for itself
     counts = done(start(QUERY.run(source(spark, given, SCHEMA)), tmp_path))
     assert len(counts) >= BATCHES
     assert all(row["pages_read"] <= most_read(row) for row in counts)
-    assert sorted_rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == truth
+    assert sorted_rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == expected_rows
     found = [path for directory in local_directories(spark) for path in directory.iterdir()]
     assert len(found) >= 2
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
 
 
-def test_a_query_that_failed_in_the_middle_goes_on_from_sparks_state(spark: Any, tmp_path: Path) -> None:
+def test_a_query_that_failed_in_the_middle_continues_from_sparks_state(spark: Any, tmp_path: Path) -> None:
     """A row that is late fails a task which has emitted results and claimed its file; then the row is corrected."""
     given = files(tmp_path / "in", [[rows(number)] for number in range(BATCHES)])
     late = pa.record_batch([[1], [0], [1.0]], schema=SCHEMA)

@@ -113,7 +113,7 @@ def test_a_file_is_not_larger_than_twice_its_pages(local: Path) -> None:
     assert (file.pages.get("b0"), file.pages.get("b1")) == (bytes(1_000_000), bytes([39]) * 100_000)
     assert len(sizes) == 40
     assert max(sizes) < 2 * 1_100_000 + 2**20 + 1000
-    assert min(sizes[20:]) < 1_300_000  # it was written anew
+    assert min(sizes[20:]) < 1_300_000  # it was rewritten
 
 
 def test_files_are_bounded_and_the_oldest_go_first(local: Path) -> None:

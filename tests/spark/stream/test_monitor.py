@@ -1,4 +1,4 @@
-"""The monitor: what micro-batches did, by their progress; and Connect, which tells the same."""
+"""The monitor: metrics of micro-batches, from their progress; over Connect, too."""
 
 import io
 import os

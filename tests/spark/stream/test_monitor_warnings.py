@@ -1,4 +1,4 @@
-"""What a monitor warns of, and how it writes its metrics: from progress that is made up, without Spark."""
+"""Warnings of a monitor, and the format of its metrics: from invented progress, without Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def watched(*batches: dict[str, Any], **settings: Any) -> Monitor:
 NOON = 12 * 60
 
 
-def test_reports_are_counted_once_and_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_counted_once_and_not_remembered_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Monitor, "KEPT", 3)
     one = watched()
     for i in range(20):

@@ -43,7 +43,7 @@ def emitted(slides: int) -> tuple[int, int, int]:
 
 @dataclass
 class Moment:
-    """What Spark says of the watermark, or of a timer."""
+    """The values that Spark gives for the watermark, or for a timer."""
 
     milliseconds: int
 

@@ -140,8 +140,8 @@ def test_eager_shows_each_result_and_its_revisions(shards: int) -> None:
     last: dict[int, Any] = {}
     for row in sorted(got.to_pylist(), key=lambda row: row["_revision"]):
         last[row["_row"]] = (row["k"], row["t"], row["high"], row["n"])
-    truth = query_of_all(query, parts)
-    assert sorted(last.values()) == sorted(truth)
+    expected = query_of_all(query, parts)
+    assert sorted(last.values()) == sorted(expected)
     revised = [row for row in got.to_pylist() if row["_revision"]]
     assert [(row["k"], row["t"], row["high"]) for row in revised] == [("a", 10, 7.0)]
 
@@ -200,16 +200,16 @@ def test_a_shard_migrates_its_state_when_it_is_first_opened() -> None:
     rows = [("a", 1, 1.0), ("b", 2, 4.0), ("a", 3, 7.0), ("c", 4, None), ("b", 6, 2.0), ("a", 6, 5.0), ("a", 8, 0.5)]
     rows += [("b", 9, 3.0), ("c", 9, 1.0), ("a", 30, 1.0), ("b", 30, 1.0)]
     batches = [[batch(*rows[i : i + 2])] for i in range(0, len(rows), 2)]
-    before, truth = FakeStream(old, SCHEMA), FakeStream(new, SCHEMA)
+    before, reference = FakeStream(old, SCHEMA), FakeStream(new, SCHEMA)
     for partitions in batches[:3]:
         before.batch(partitions)
-        truth.batch(partitions)
+        reference.batch(partitions)
     after = FakeStream(new, SCHEMA)
     after.spec = cloudpickle.dumps(migrating(after.spec_now(), old, SCHEMA))
     after.state, after.timers = before.state, before.timers
     after.watermark, after.greatest = before.watermark, before.greatest
     for partitions in [*batches[3:], [], []]:
-        got, expected = after.batch(partitions), truth.batch(partitions)
+        got, expected = after.batch(partitions), reference.batch(partitions)
         assert given(got, *got.column_names) == given(expected, *expected.column_names)
     again = FakeStream(new, SCHEMA)  # all shards with rows are migrated: the old query is not needed any more
     again.state = after.state
@@ -232,7 +232,7 @@ def test_options_and_emission_are_free_to_change() -> None:
 
 
 def ticking(rows: int, width: int, keys: int) -> dict[str, int]:
-    """A window of so many rows, then micro-batches of 1,000: what the dearest of them read and wrote."""
+    """A window of so many rows, then micro-batches of 1,000: the most that one of them read and wrote."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
     query = Query(Time(width), by="k", on="t", lateness=0, high=sash.max("x"), total=sash.sum("x"))
     stream = FakeStream(query, schema, shards=1)
@@ -286,5 +286,5 @@ def test_a_page_is_asked_for_once_and_written_once() -> None:
         state = stream.state.get(0)
         before = 0 if state is None else state.calls
         stream.batch([batch(("a", time, 1.0), ("b", time + 1, 2.0))])
-    # host, header, bucket, buffer: read and written; the buffer's page of before is dropped
+    # host, header, bucket, buffer: read and written; the buffer's previous page is dropped
     assert stream.state[0].calls - before <= 9

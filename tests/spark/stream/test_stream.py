@@ -1,6 +1,6 @@
 """Streams on Spark itself: the same rows as a batch, settings and refusals, the side output, restarts.
 
-What does not need Spark is tested on `fake_spark`; here is what only Spark can answer.
+Tests that do not need Spark run on `fake_spark`; those here need Spark itself.
 """
 
 import json
@@ -148,7 +148,7 @@ def test_from_csv_or_a_source_in_python_to_memory(spark: Any, tmp_path: Path, na
     assert spark.table(name).columns == ["k", "ts", "x", "n", "_late"]
 
 
-def test_a_restart_goes_on_and_refuses_what_has_changed(spark: Any, tmp_path: Path) -> None:
+def test_a_restart_continues_and_refuses_what_has_changed(spark: Any, tmp_path: Path) -> None:
     folder = trades(tmp_path / "in", [trade("a", 1, 5.0), trade("b", 2, 4.0)])
 
     def run(query: Query) -> None:
@@ -241,7 +241,7 @@ def test_the_schema_is_known_before_anything_runs(rate: Any) -> None:
     assert flagged.columns == ["timestamp", "value", "x", "n", "_late"]
 
 
-def test_explain_says_how_a_stream_runs(rate: Any) -> None:
+def test_explain_shows_how_a_stream_runs(rate: Any) -> None:
     query = Query(3, by="value", on="timestamp", lateness="5s", n=sash.count())
     text = sash.spark.explain(query, rate)
     assert "rows packed into 2 shards, by a hash of value" in text

@@ -1,4 +1,4 @@
-"""The clock: times to Spark's watermark and back keep their order, and never come back greater."""
+"""WatermarkCodec: times to Spark's watermark and back keep their order, and never come back greater."""
 
 import math
 from typing import Any
@@ -25,17 +25,17 @@ TIMES: dict[str, Any] = {
 }
 
 
-def reached(clock: WatermarkCodec, time: Any) -> Any:
+def reached(codec: WatermarkCodec, time: Any) -> Any:
     """The watermark after a row of this time."""
-    return clock.watermark(clock.ticks(time) // 1000 - int(clock.delay.split()[0]))
+    return codec.watermark(codec.ticks(time) // 1000 - int(codec.delay.split()[0]))
 
 
 @pytest.mark.parametrize("name", AXES)
 @given(data=st.data())
 def test_the_watermark_is_the_time_less_lateness_or_a_little_less(name: str, data: Any) -> None:
     axis, lateness = AXES[name]
-    clock, time = WatermarkCodec(axis, lateness), data.draw(TIMES[name])
-    found, exact = reached(clock, time), time - lateness
+    codec, time = WatermarkCodec(axis, lateness), data.draw(TIMES[name])
+    found, exact = reached(codec, time), time - lateness
     assert found <= exact
     grains = {"timestamps": 2000, "dates": 0}
     grain = grains.get(name, abs(exact) * 2.0**-39 + 1e-300)
@@ -46,20 +46,20 @@ def test_the_watermark_is_the_time_less_lateness_or_a_little_less(name: str, dat
 @given(data=st.data())
 def test_it_keeps_the_order(name: str, data: Any) -> None:
     axis, lateness = AXES[name]
-    clock = WatermarkCodec(axis, lateness)
+    codec = WatermarkCodec(axis, lateness)
     one, other = sorted([data.draw(TIMES[name]), data.draw(TIMES[name])])
-    assert clock.ticks(one) <= clock.ticks(other)
-    assert abs(clock.ticks(other)) < 2**63
+    assert codec.ticks(one) <= codec.ticks(other)
+    assert abs(codec.ticks(other)) < 2**63
 
 
 @pytest.mark.parametrize("name", AXES)
 @given(data=st.data())
 def test_a_timer_fires_when_it_is_due_and_not_before(name: str, data: Any) -> None:
     axis, lateness = AXES[name]
-    clock, due = WatermarkCodec(axis, lateness), data.draw(TIMES[name])
-    at = clock.timer(due)
-    assert clock.watermark(at) >= due
-    before = clock.watermark(at - 1)
+    codec, due = WatermarkCodec(axis, lateness), data.draw(TIMES[name])
+    at = codec.timer(due)
+    assert codec.watermark(at) >= due
+    before = codec.watermark(at - 1)
     assert before is None or before < due
 
 
@@ -71,13 +71,13 @@ def test_zero_is_no_watermark() -> None:
 
 @pytest.mark.parametrize("time", [0, 1, -1, 6, 2**51, -(2**51), 2**51 + 4096, 2**63 - 1, -(2**63)])
 def test_integers_at_the_edges(time: int) -> None:
-    clock = WatermarkCodec(AXES["integers"][0], 0)
-    found = reached(clock, time)
+    codec = WatermarkCodec(AXES["integers"][0], 0)
+    found = reached(codec, time)
     assert found <= time or time == -(2**63)
     assert abs(found - time) <= 4096
 
 
 def test_floats_at_the_edges() -> None:
-    clock = WatermarkCodec(AXES["floats"][0], 0.0)
+    codec = WatermarkCodec(AXES["floats"][0], 0.0)
     for time in (0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308):
-        assert math.isclose(reached(clock, time), time, rel_tol=1e-11, abs_tol=1e-300)
+        assert math.isclose(reached(codec, time), time, rel_tol=1e-11, abs_tol=1e-300)

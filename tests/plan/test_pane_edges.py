@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from sash.aggregators import SlickDequeNonInv
 from sash.monoids.order import Max
-from tests.windows.pane_edges import edges, pairs, panes
+from tests.plan.pane_edges import edges, pairs, panes
 
 LENGTHS = st.integers(1, 24)
 QUERIES = st.lists(st.tuples(LENGTHS, st.integers(1, 8)), min_size=1, max_size=3)
 
 
-# ---- example 1: range 6 every 2 beside range 8 every 4 ----
+# ---- example 1: range 6 every 2 with range 8 every 4 ----
 
 
 def test_example_1() -> None:

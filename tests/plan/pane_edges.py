@@ -1,4 +1,4 @@
-"""Where panes end, so that windows of several lengths and slides share partial aggregates: the papers' definition.
+"""The edges of panes that windows of several lengths and slides share, by the definition of the papers.
 
 Krishnamurthy, Wu, Franklin: On-the-fly Sharing for Streamed Aggregation, SIGMOD 2006 (paired windows);
 Shein, Chrysanthis, Labrinidis: SlickDeque, EDBT 2018, sections 2.1 and 2.3 (composite slides, example 1).
@@ -8,7 +8,7 @@ between two neighbouring edges, and a window is a run of panes:
 
     (4, 2)     0───────2───────4───────6          a window begins where another ends
     (6, 3)     0───────────3───────────6
-    edges      ────────┴───┴───┴───────┴          2, 3, 4, 6: the composite slide of 6, then all over again
+    edges      ────────┴───┴───┴───────┴          2, 3, 4, 6: the composite slide of 6, then from the start
 
 Windows of one query need not have the same number of panes: of (4, 2) they have 2, 3 and 3 in turn.
 
