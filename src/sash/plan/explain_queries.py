@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> str:
     """The plan of several queries as text. Raises as `Query.plan` does; a note names the query."""
     lines = [f"Queries: {', '.join(queries.queries)}"]
-    counted = [] if sample is None else dispatch.count_operations(queries, sample)
+    counted = []
+    if sample is not None:
+        counted = dispatch.host("sash.engine.counted_run", "counting").count_operations(queries, sample)
     if schema is None and counted:
         schema = counted[0].schema
     if schema is None:
