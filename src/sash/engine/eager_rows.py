@@ -24,7 +24,7 @@ from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
-from sash.kernels.loops.live_kernel import call_loop, prepare_loop
+from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
 
 BLOCK = 8

@@ -26,7 +26,8 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, AssignedRows, Ending, emitting, limit
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_panes
 from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides
 from sash.plan.bound_query import BoundQuery, WindowSpec

@@ -31,7 +31,7 @@ from sash.engine.atomic import attributes
 from sash.engine.key_values import ranks
 from sash.engine.time_numbers import after
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import in_turn
 
 FAN_OUT = 16

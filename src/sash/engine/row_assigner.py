@@ -37,8 +37,9 @@ from sash.engine.window_assigner import (
 )
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
 from sash.kernels.loops.live_loops import BACK, BEGIN
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import NEVER, bound_starts, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec

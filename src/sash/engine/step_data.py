@@ -17,7 +17,7 @@ from sash.engine.slot_table import SlotTable
 from sash.expressions.arrow_evaluation import evaluated
 from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
 
 ORDERED = 4096

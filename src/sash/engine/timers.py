@@ -17,7 +17,7 @@ import numpy as np
 from sash.engine.slot_table import SlotTable
 from sash.engine.time_numbers import Watermark, latest
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import DUE
 from sash.kernels.loops.timer_loops import due_slots, set_timers, settle_rows
 

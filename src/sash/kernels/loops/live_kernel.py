@@ -13,7 +13,7 @@ import numpy as np
 
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
-from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
+from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.numba_struct import AFTER, StructSpec
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops import live_loops
@@ -61,29 +61,6 @@ LoopResults = tuple[Any, Flags, Ints, Ints]
 """Results of a loop: values, which are valid, and the counts of values at each range's start and end."""
 
 NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
-
-
-def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
-    """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
-    if is_switched_off():
-        return interpreted(kernel)(*arguments)
-    code = _loops.get((kernel, meaning))
-    if code is None:
-        code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
-    return code(*arguments)
-
-
-def prepare_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> None:
-    """Load or compile a loop for arguments of these types, unless it is loaded already.
-
-    A call prepares the loops that undo it before it changes anything: if they were loaded when memory has run out, LLVM
-    would abort the process ("Unable to allocate section memory!").
-    """
-    if (kernel, meaning) not in _loops and not is_switched_off():
-        _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
-
-
-_loops: dict[tuple[Any, Any], Any] = {}
 
 
 class Structures:
