@@ -286,12 +286,6 @@ class DurableState(StoredState):
         buckets.keys[several], buckets.elements[several] = counts, np.add.reduceat(elements, edges)
         buckets.generation[several] = self.transaction.generation
 
-    # ---- another store, or none ----
-
-    def move(self, store: Store) -> None:
-        """Continue on another store, which has the same pages."""
-        self.transaction.move(store)
-
     def detach(self) -> None:
         """Keep the state only in memory from now on, without segments in a store."""
         self.logs.detach()

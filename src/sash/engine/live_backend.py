@@ -184,16 +184,6 @@ class LiveBackend(Backend):
             all_at_once(self.buffer.emptied())
         return self.durable.follow()
 
-    @property
-    def token(self) -> str:
-        """The token of the state in memory: that of the last commit to the store."""
-        return "" if self.durable is None else self.durable.token
-
-    def move(self, store: Store) -> None:
-        """Continue on another store, whose state has this token."""
-        assert self.durable is not None
-        self.durable.move(store)
-
     def held(self) -> TimedRows | None:
         """The stored rows that wait for peers, in mode "sorted"."""
         assert self.durable is not None
