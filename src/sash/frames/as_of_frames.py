@@ -14,9 +14,8 @@ import pyarrow as pa
 from sash.engine.as_of_executor import AsOfExecutor
 from sash.engine.spine_rows import SpineColumns, spine_axis
 from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.execute import adapter_of, frame_field, is_lazy, read_columns, source_of
-from sash.frames.frame_rows import encoded, flat
-from sash.plan import validation
+from sash.frames.execute import FrameTable, adapter_of, is_lazy, read_columns, source_of
+from sash.frames.frame_rows import encoded
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
 from sash.plan.planner import plan
