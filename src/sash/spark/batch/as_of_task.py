@@ -27,7 +27,7 @@ from sash.spark.batch.range_task import trimmed_lookback
 from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 from sash.spark.spark_types import casts, wire_schema
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 PIECE = 1 << 17
 """The minimum number of new rows in a piece."""
@@ -138,14 +138,11 @@ class AsOfPieces:
         return self.bound_query.time.numbers(rows.column(self.bound_query.time.column))
 
 
-class AsOfTask:
+class AsOfTask(WorkerTask):
     """Computes a query as of a spine on the batches of a partition, sorted by key and time."""
 
     def __init__(self, layout: SpineLayout, now: float) -> None:
         self.layout, self.now, self.rows = layout, now, PIECE
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pieces = None
