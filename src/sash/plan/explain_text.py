@@ -156,8 +156,9 @@ def most_panes(specs: list[WindowSpec]) -> int:
     grids = {grid for one in ranges for grid in (one.ends, one.starts)}
     needed = {grid for grid in grids if not any(grid.lies_on(other) for other in grids - {grid})}
     longest = max(ranges, key=lambda one: one.size)
+    size, starts = longest.size, longest.starts
     # a window includes its end but not its start: it holds one edge less of the grid of starts
-    return sum(longest.size // grid.step if grid == longest.starts else -(-longest.size // grid.step) for grid in needed)
+    return sum(size // grid.step if grid == starts else -(-size // grid.step) for grid in needed)
 
 
 def _most_calendar_panes(specs: list[WindowSpec]) -> int:
