@@ -78,10 +78,10 @@ class DurableState(StoredState):
         self._numbering = engine.numbering
 
     @staticmethod
-    def add_columns(engine: LiveEngine, arenas: int) -> None:
+    def add_columns(engine: LiveEngine) -> None:
         """Add the columns that this class needs in the slot table. Call it before the codec is created."""
         engine.table.add("hash", np.int64, 0, derived=True)
-        BucketLogs.add_columns(engine, arenas)
+        BucketLogs.add_columns(engine)
 
     # ---- opening ----
 

@@ -29,7 +29,6 @@ from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
 from sash.engine.time_numbers import Watermark, later
-from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
@@ -168,8 +167,7 @@ class LiveBackend(Backend):
 
     def _durable(self, store: Store, is_shared: bool = True) -> DurableState:
         if "hash" not in self.engine.table.arrays:
-            arenas = sum(isinstance(assigner, ArenaAssigner) for assigner in self.engine.assigners)
-            DurableState.add_columns(self.engine, arenas)
+            DurableState.add_columns(self.engine)
         return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode, is_shared)
 
     def open(self) -> Header | None:

@@ -349,13 +349,10 @@ class LiveEngine:
     def elements(self) -> int:
         """How many elements all slots hold."""
         live = self.live
-        found = 0
-        for assigner in self.assigners:
-            if isinstance(assigner, ArenaAssigner):
-                heads = assigner.arena.heads
-                found += int((heads[live, BACK] - heads[live, FRONT]).sum())
-            else:
-                found += len(live)
+        found = len(live) * (len(self.assigners) - len(self.arena_assigners))
+        for assigner in self.arena_assigners:
+            heads = assigner.arena.heads
+            found += int((heads[live, BACK] - heads[live, FRONT]).sum())
         return found
 
     @property
