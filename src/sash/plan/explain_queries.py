@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.plan import dispatch
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import COMMON, Combination, CombinedQuery
+from sash.plan.combined_query import Combination, CombinedQuery
 from sash.plan.default_schema import default_schema
 from sash.plan.explain import ELEMENTS, assumption, indented, keyed, table
 from sash.plan.operation_costs import OperationCost, cost_of
@@ -173,7 +173,7 @@ def _differences(groups: list[CombinedQuery]) -> list[str]:
     """The arguments in which groups differ from the first one."""
     first, lines = groups[0], []
     for group in groups[1:]:
-        differ = [name for name in COMMON if getattr(group, name) != getattr(first, name)]
+        differ = first.differences(group)
         why = ", ".join(f"{name}={getattr(group, name)!r}" for name in differ) or "windows that end after their rows"
         lines.append(f"{', '.join(group.members)}: {why}")
     return lines
