@@ -178,7 +178,7 @@ class SlideResults:
         ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
             starts = state.starts(place, of, ranges)
-            newest = slide_grid.last_end(window, state.newest(of, ranges), window.closed == "right") + 1
+            newest = slide_grid.open_slide(window, state.newest(of, ranges))
             ranges[:, SOME] &= newest == names  # else no row is new since the slide before
         return Slides(of, names, starts, ends, ranges, revisions)
 
@@ -339,7 +339,7 @@ class SlideResults:
         for place, (window, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
-                records.settle(slots, int(slide_grid.last_end(window, at, window.closed == "right")[0]))
+                records.settle(slots, int(slide_grid.last_slide(window, at)[0]))
             else:
                 passed = self.state.rows.heads[slots, PASSED] + settled
                 records.settle(slots, passed // self.state.rules.rules[place].every)

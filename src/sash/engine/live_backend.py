@@ -12,7 +12,6 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import no_rows
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.bounded_finish import close_groups, closes_in_groups
@@ -45,7 +44,7 @@ class LiveBackend(Backend):
         """Whether the state is used for lookups only."""
         self.engine = LiveEngine(plan)
         plain = decoded_schema(self.bound_query.schema)
-        self.nothing = TimedRows(no_rows(plain), np.zeros(0, self.engine.numbers), NO_INTS)
+        self.nothing = TimedRows.none(plain, self.engine.numbers)
         self.emitter = ChangeEmitter(self.engine) if self.bound_query.query.emit == "changes" else None
         self.buffer: ReorderBuffer | None = None
         if self.bound_query.time is not None and mode != "sorted":

@@ -127,7 +127,7 @@ class PaneAssigner(ArenaAssigner):
         window = self.windows[members[0]]
         restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
         if restarts is not None:  # results of expired keys come first
-            limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
+            limits = slide_grid.last_slide(window, rows.time[restarts])
             asked.append((rows.slots[restarts], limits, assigned.pos[restarts], True))
         for ending in endings:
             limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))

@@ -61,6 +61,11 @@ class TimedRows:
     time: NDArray[Any]
     arrival: Ints
 
+    @staticmethod
+    def none(schema: pa.Schema, time_type: np.dtype[Any]) -> TimedRows:
+        """No rows, of these columns."""
+        return TimedRows(no_rows(schema), np.zeros(0, time_type), NO_INTS)
+
     def __len__(self) -> int:
         return len(self.time)
 
@@ -124,8 +129,8 @@ class ReorderBuffer:
     """
 
     def __init__(self, schema: pa.Schema, ties: Sequence[str], time_type: np.dtype[Any]) -> None:
-        self.schema, self.ties, self.time_type = schema, tuple(ties), time_type
-        self._empty = TimedRows(no_rows(schema), np.zeros(0, time_type), NO_INTS)
+        self.schema, self.ties = schema, tuple(ties)
+        self._empty = TimedRows.none(schema, time_type)
         self._state = BufferState()
 
     def push_and_release(self, rows: TimedRows, until: Any, everything: bool = False) -> TimedRows:

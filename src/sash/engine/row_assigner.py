@@ -228,7 +228,7 @@ class RowAssigner(ArenaAssigner):
     ) -> WindowRanges:
         """The slides of a Count window with slides in time: those that a later row ends, then those that W ends."""
         window, heads, column = self.windows[w], self.arena.heads, self.pending[w]
-        number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
+        number = slide_grid.open_slide(window, rows.time)
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
         arguments = (rows.slots, number, assigned.pos, assigned.begin, heads, column, out)
         count = call_loop(pending_slides, "", arguments)

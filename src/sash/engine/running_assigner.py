@@ -76,7 +76,7 @@ class RunningAssigner(WindowAssigner):
         wanted, ends = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
         if window.slide == "time":
-            numbers = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
+            numbers = slide_grid.open_slide(window, rows.time)
         fresh = np.empty(count, np.bool_)
         out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
         starts = np.empty(2 * count, self.numbers)

@@ -194,4 +194,4 @@ def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:
     """The number of the last slide that is due at a watermark; None: all slides are due."""
     if now is None:
         return NO_LIMIT
-    return int(slide_grid.last_end(window, np.array([now], numbers), window.closed == "right")[0])
+    return int(slide_grid.last_slide(window, np.array([now], numbers))[0])
