@@ -40,8 +40,10 @@ def slot_order(slots: Ints, capacity: int) -> Ints:
 class BatchColumns:
     """The columns of a batch by name, each fetched once, because that takes 1.5 µs; reordered if there is an order."""
 
-    def __init__(self, table: pa.RecordBatch, order: Ints | None = None) -> None:
-        self.table, self.order = table, order
+    order: Ints | None = None
+
+    def __init__(self, table: pa.RecordBatch) -> None:
+        self.table = table
         self._columns: dict[str, pa.Array] = {}
         self._words: dict[str, Numbers] = {}
 

@@ -17,7 +17,7 @@ from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.numba_struct import AFTER, StructSpec
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops import live_loops
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States, enlarged
 from sash.kernels.loops.columnar import AggregateError, Columnar
 from sash.kernels.loops.live_loops import HEAD
 from sash.kernels.loops.runner import Interpreted
@@ -114,14 +114,6 @@ class Structures:
         return sum(leaf.nbytes for queue in self.storage for leaf in queue) if isinstance(self.spec, StructSpec) else 0
 
 
-def enlarged(new: Numbers, old: Numbers) -> Numbers:
-    """The new array with the old values at its start; the old one if it is long enough."""
-    if len(old) >= len(new):
-        return old
-    new[: len(old)] = old
-    return new
-
-
 class LiveKernel(Columnar):
     """The loops of an aggregate over live state, for the structures it will run on.
 
@@ -138,12 +130,13 @@ class LiveKernel(Columnar):
         warn: bool = True,
     ) -> None:
         self.elements, self._several = elements, several
-        self.no_rows: PlacedRows = ([], NO_FLAGS, NO_INTS, NO_INTS)
-        """No rows to lift."""
         self._code: dict[Any, Any] = {}
         super().__init__(monoid, kinds, tuple(structures) if elements != "running" else (Running,), warn)
         if not self.compiled:
             self.no_rows = ([], NO_FLAGS, NO_INTS, NO_INTS)
+
+    no_rows: PlacedRows
+    """No rows to lift."""
 
     def compile_loops(self) -> None:
         self._results = tuple(np.dtype(DTYPES[kind]) for kind in self.layouts.result.leaves)
