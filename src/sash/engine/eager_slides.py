@@ -162,7 +162,9 @@ class SlideResults:
 
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
-        out = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        out: tuple[Ints, Ints] = NO_INTS, NO_INTS
+        if not len(given.slots):
+            return out
         grid = rule.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
         while True:
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, grid, out)
