@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.aggregators.catalogue import TIMED, Record
+from sash.aggregators.catalogue import Record
 from sash.engine.op_counter import OpCounter
 from sash.monoids import Sum
 from tests.aggregators.btree_cases import STRUCTURES, ancestors, counting, spent
+from tests.shared.timed_structures import TIMED
 from tests.shared.workloads import ARRIVALS
 
 records = pytest.mark.parametrize("record", TIMED.values(), ids=TIMED)

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from sash.aggregators import btree_storage
-from sash.aggregators.catalogue import TIMED
 from tests.conformance.machines import SUBJECTS
 from tests.conformance.timed_machines import timed_machine
+from tests.shared.timed_structures import TIMED
 
 
 @pytest.mark.parametrize("back", [0, 4])

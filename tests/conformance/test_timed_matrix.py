@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.aggregators.catalogue import TIMED
 from sash.aggregators.in_order import fold
 from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
 from sash.kernels.loops.timed_runner import replay_timed, with_arity
@@ -33,6 +32,7 @@ from tests.conformance.test_matrix import (
     types_of,
 )
 from tests.shared.discovery import sample_kinds, sample_rows
+from tests.shared.timed_structures import TIMED
 from tests.shared.workloads import ARRIVALS
 
 LENGTH = 60

@@ -14,7 +14,7 @@ from sash.engine.eager_state import EagerState
 from sash.engine.key_table import KeyTable
 from sash.engine.output import Output
 from sash.engine.slot_table import SlotTable
-from sash.kernels.loops import key_loops, live_kernel
+from sash.kernels.loops import live_kernel, loop_cache
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
 
@@ -311,8 +311,7 @@ def test_a_first_call_that_fails_is_undone_without_new_kernels(
     query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
     batch, loaded = rows(list(range(100)), [f"key {i}" for i in range(100)]), list[str]()
     expected = query.operator(batch.schema).process(batch)
-    for module, name in ((key_loops, "_code"), (live_kernel, "_loops")):
-        monkeypatch.setattr(module, name, {})  # as in a new process
+    monkeypatch.setattr(loop_cache, "_loops", {})  # as in a new process
     operator = query.operator(batch.schema)
     load = live_kernel.machine_code
 
@@ -323,7 +322,7 @@ def test_a_first_call_that_fails_is_undone_without_new_kernels(
     with monkeypatch.context() as patch:
 
         def no_memory(*_: Any) -> None:
-            patch.setattr(key_loops, "machine_code", recorded)
+            patch.setattr(loop_cache, "machine_code", recorded)
             patch.setattr(live_kernel, "machine_code", recorded)
             raise MemoryError
 

@@ -18,13 +18,10 @@ import pytest
 
 from sash.kernels.column import numpy_loops
 from sash.kernels.jit import compile as compiling
-from sash.kernels.loops import hashing, key_loops, live_kernel
+from sash.kernels.loops import loop_cache
 
 FLOATS = ("sash.kernels.column.sum_mean", "sash.kernels.column.variance", "sash.kernels.column.exact_sum")
 """Modules whose floats may overflow: they mark such results as uncertain."""
-
-HASHES = (key_loops.__name__, hashing.__name__)
-"""Modules that compute with integers of Python: their products need more than 64 bits."""
 
 
 @contextmanager
@@ -40,8 +37,7 @@ def shadowed() -> Iterator[set[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "_compile", compile_twice)
         patch.setattr(compiling, "_found", {})
-        patch.setattr(live_kernel, "_loops", {})
-        patch.setattr(key_loops, "_code", {})
+        patch.setattr(loop_cache, "_loops", {})
         patch.setattr(numpy_loops, "FEW_ROWS", 0)
         yield seen
 
@@ -61,10 +57,7 @@ class Twice:
         copies = tuple(copied(argument, roots) for argument in arguments)
         over = "ignore" if self.kernel.__module__ in FLOATS else "raise"
         with np.errstate(all="ignore", over=over):
-            if self.kernel.__module__ in HASHES:
-                expected = key_loops._interpreted(self.kernel, *copies)
-            else:
-                expected = self.kernel(*copies)
+            expected = self.kernel(*loop_cache.interpreted_arguments(self.kernel, copies))
         found = self.code(*arguments)
         assert same(found, expected), f"{self.name} returns {found}, interpreted {expected}"
         for place, (mine, theirs) in enumerate(zip(arguments, copies, strict=True)):

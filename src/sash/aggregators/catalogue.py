@@ -319,10 +319,6 @@ def in_order(name: str) -> type[InOrder]:
     return cast("type[InOrder]", IN_ORDER[name].cls)
 
 
-TIMED: Mapping[str, Record] = MappingProxyType({k: record for k, record in CATALOGUE.items() if record.timed})
-"""The time-ordered structures."""
-
-
 def table() -> str:
     """The catalogue as a Markdown table, as docs/structures.md shows it."""
     rows = ["| structure | needs | ⊕ per insert, evict, query | worst case | space | |", "|---|---|---|---|---|---|"]

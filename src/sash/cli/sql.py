@@ -9,12 +9,12 @@ import pyarrow as pa
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_select import Partition
 from sash.cli.sql_statement import statement_of
+from sash.engine.key_values import decode
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.parser import DIALECT
 from sash.expressions.tree import Expr
 from sash.frames import adapter_of
 from sash.frames.execute import is_lazy
-from sash.frames.frame_rows import flat
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 
@@ -122,7 +122,7 @@ class _Frame:
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
         frame = adapter_of(data)
-        mask = chosen_rows(where.tree, lambda name: flat(frame.column(name)), frame.rows, f"WHERE {condition}")
+        mask = chosen_rows(where.tree, lambda name: decode(frame.column(name)), frame.rows, f"WHERE {condition}")
         if isinstance(data, pa.Table | pa.RecordBatch):
             return data.filter(mask)
         if package_of(data) == "polars":

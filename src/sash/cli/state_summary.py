@@ -15,6 +15,7 @@ import pyarrow as pa
 from sash.cli.state_query import described_query
 from sash.engine import Operator
 from sash.engine.key_sizes import key_sizes
+from sash.engine.operator_snapshot import snapshot_parts
 from sash.engine.root_page import HEADER, ROOT, root_schema, stored_description
 from sash.engine.state_header import directories
 from sash.plan.query import Query
@@ -66,12 +67,7 @@ def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[s
 
 
 def _of_snapshot(data: bytes) -> StoredPages:
-    items = unwrap(data, "operator", "0" * 32, snapshots.NAME)
-    if len(items) != 2:
-        raise PageError(f"{snapshots.NAME} has {len(items)} parts; expected a schema and pages")
-    with decoding(snapshots.NAME):
-        schema = pa.ipc.read_schema(pa.py_buffer(items[0]))
-    inner = bytes(items[1])
+    schema, inner = snapshot_parts(data)
     return StoredPages(snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
 
 

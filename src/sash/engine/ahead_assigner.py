@@ -28,8 +28,8 @@ from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import StepScope, lower_due
 from sash.kernels.loops.ahead_loops import ask_rows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, BEGIN
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.timer_loops import retain
 from sash.plan.bound_query import BoundQuery
 

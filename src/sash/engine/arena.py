@@ -23,8 +23,8 @@ from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.slot_table import WORDS, SlotTable
 from sash.kernels.jit.numba_struct import BLOCK
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.live_kernel import call_loop, prepare_loop
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
+from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.kernels.loops.slot_loops import fill_rings, free_blocks, move_blocks, pack_rings, take_blocks
 
 if TYPE_CHECKING:

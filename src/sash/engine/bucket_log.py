@@ -90,10 +90,10 @@ class BucketLogs:
         self._rewritten: list[_Rewritten] = []
 
     @staticmethod
-    def add_columns(engine: LiveEngine, arenas: int) -> None:
+    def add_columns(engine: LiveEngine) -> None:
         """Add the columns that this class needs in the slot table."""
         engine.table.add(NUMBER, np.int64, -1)
-        for a in range(arenas):
+        for a in range(len(engine.arena_assigners)):
             engine.table.add(tail_name(a), np.int64, 0)
             engine.table.add(_stored_name(a), np.int64, 0, derived=True)
 

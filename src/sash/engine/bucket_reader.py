@@ -173,7 +173,7 @@ class BucketReader:
     def _check_counts(self, a: int, stored: Stored, elements: list[StoredElements]) -> None:
         """Find the aggregates whose elements do not all hold one value. Raises ValueError for too many values."""
         back = stored.ring(a)[1]
-        for aggregate in self.codec.owners[id(self.codec.arenas[a])]:
+        for aggregate in self.codec.engine.aggregates_of(self.codec.arenas[a]):
             totals, held, rows = stored.scalars[aggregate.name, "totals"], np.zeros(stored.count), 0
             for one in elements:
                 counts = self.codec.counts(aggregate, one.batch)

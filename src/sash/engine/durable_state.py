@@ -78,10 +78,10 @@ class DurableState(StoredState):
         self._numbering = engine.numbering
 
     @staticmethod
-    def add_columns(engine: LiveEngine, arenas: int) -> None:
+    def add_columns(engine: LiveEngine) -> None:
         """Add the columns that this class needs in the slot table. Call it before the codec is created."""
         engine.table.add("hash", np.int64, 0, derived=True)
-        BucketLogs.add_columns(engine, arenas)
+        BucketLogs.add_columns(engine)
 
     # ---- opening ----
 
@@ -285,12 +285,6 @@ class DurableState(StoredState):
         buckets.due[several] = np.minimum.reduceat(self.engine.table["stamps"][slots, DUE], edges)
         buckets.keys[several], buckets.elements[several] = counts, np.add.reduceat(elements, edges)
         buckets.generation[several] = self.transaction.generation
-
-    # ---- another store, or none ----
-
-    def move(self, store: Store) -> None:
-        """Continue on another store, which has the same pages."""
-        self.transaction.move(store)
 
     def detach(self) -> None:
         """Keep the state only in memory from now on, without segments in a store."""

@@ -33,7 +33,7 @@ from sash.kernels.loops.eager_kernel import (
     TreeWork,
 )
 from sash.kernels.loops.eager_windows import ON
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.plan.bound_query import AggregateSpec
 
 FEW_ANSWERS = 256

@@ -16,7 +16,7 @@ from sash.engine.input_encoding import numbers
 from sash.engine.rank_labels import RankLabels
 from sash.engine.step_data import BatchColumns
 from sash.engine.value_encoder import is_wasteful
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import Flags, Ints, longer
 
 
 class RowColumns:
@@ -99,13 +99,6 @@ def _width(kind: pa.DataType) -> str | None:
     """The storage type of a fixed-width column; None for other columns."""
     fixed = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in (8, 16, 32, 64)
     return f"i{kind.bit_width // 8}" if fixed and not pa.types.is_decimal(kind) else None
-
-
-def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """The values in a longer array, padded with zeros."""
-    made = np.zeros((length, *values.shape[1:]), values.dtype)
-    made[: len(values)] = values
-    return made
 
 
 class TieCodes:

@@ -50,7 +50,7 @@ class EagerCall(NamedTuple):
     rids: Ints
 
 
-NO_CALL = EagerCall(TimedRows(pa.record_batch({}), NO_INTS, NO_INTS), NO_INTS)
+NO_CALL = EagerCall(TimedRows.none(pa.schema([]), np.dtype(np.int64)), NO_INTS)
 """A call without rows."""
 
 

@@ -17,12 +17,11 @@ import numpy as np
 
 from sash.engine.eager_change import EagerJournal
 from sash.engine.eager_codec import EagerCodec, EagerShare
-from sash.engine.eager_columns import longer
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.input_encoding import numbers
 from sash.engine.state_header import Header, PageEntry, StoredState, read_header
 from sash.engine.time_numbers import finite
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, longer
 from sash.kernels.loops.eager_windows import COUNT
 from sash.stores import PageError, Store
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import word_type
-from sash.engine.eager_columns import RowColumns, TieCodes, longer
+from sash.engine.eager_columns import RowColumns, TieCodes
 from sash.engine.eager_rules import WindowRules
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Ints, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
-from sash.kernels.loops.live_kernel import call_loop, prepare_loop
+from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
 
 BLOCK = 8

@@ -59,16 +59,11 @@ class WindowRule:
         return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, calendar]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
-        """The grid of a window that slides in time, as loops take it, around some times."""
-        right = self.window.closed == "right"
-        offset, every, _, per = slide_grid.numerators(self.window)
-        scalar: Any = int if per is None else float
-        numbers = scalar(offset), scalar(every or 1), per
-        if self.window.grid is None or not len(times):
-            return *numbers, right, 0, np.zeros(0, np.int64)
-        slides = self.window.grid.last_end(np.array([times.min(), times.max()]), strict=right)
-        table = self.window.grid.table(int(slides[0]), int(slides[1]) + 2)
-        return *numbers, right, table.first, table.ends
+        """Whether slides in time include their ends, and their grid around some times, as loops take it."""
+        first = last = 0
+        if self.window.grid is not None:
+            first, last = slide_grid.last_slide(self.window, np.array([times.min(), times.max()])).tolist()
+        return self.window.closed == "right", slide_grid.scalars(self.window, self.numbers, first, last + 2)
 
     def starts(self, time: Numbers) -> Numbers:
         """The starts of windows of a calendar length that end at rows."""

@@ -162,7 +162,9 @@ class SlideResults:
 
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
         state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
-        out = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        out: tuple[Ints, Ints] = NO_INTS, NO_INTS
+        if not len(given.slots):
+            return out
         grid = rule.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
         while True:
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, grid, out)
@@ -178,7 +180,7 @@ class SlideResults:
         ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
             starts = state.starts(place, of, ranges)
-            newest = slide_grid.last_end(window, state.newest(of, ranges), window.closed == "right") + 1
+            newest = slide_grid.open_slide(window, state.newest(of, ranges))
             ranges[:, SOME] &= newest == names  # else no row is new since the slide before
         return Slides(of, names, starts, ends, ranges, revisions)
 
@@ -339,7 +341,7 @@ class SlideResults:
         for place, (window, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
-                records.settle(slots, int(slide_grid.last_end(window, at, window.closed == "right")[0]))
+                records.settle(slots, int(slide_grid.last_slide(window, at)[0]))
             else:
                 passed = self.state.rows.heads[slots, PASSED] + settled
                 records.settle(slots, passed // self.state.rules.rules[place].every)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sash.engine.atomic import Revertible
 from sash.engine.eager_aggregate import EagerAggregate, subset
 from sash.engine.eager_change import EagerJournal, RowChanges
-from sash.engine.eager_columns import longer
 from sash.engine.eager_rows import OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
@@ -20,7 +19,7 @@ from sash.engine.time_numbers import Watermark, beyond, earliest
 from sash.engine.timers import BlockTimers
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Ints, longer
 from sash.kernels.loops.eager_kernel import (
     NO_FOLDS,
     Folds,

@@ -20,6 +20,7 @@ from sash.engine.arrow_arrays import bits_of, null_mask, validity, words_of
 from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.loops import key_loops
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.stores.codec import dumps, loads
 
 LARGEST_WASTE = 1024
@@ -145,7 +146,7 @@ class BytesColumn:
         row = 0
         while True:
             into = self._table, self._starts, self._arena, self._counts
-            row = key_loops.run(key_loops.intern_bytes, offsets, data, valid, *into, codes, row, insert)
+            row = call_loop(key_loops.intern_bytes, "", (offsets, data, valid, *into, codes, row, insert))
             if row == len(codes):
                 return codes
             self._grow(int(offsets[row + 1] - offsets[row]))
@@ -167,11 +168,11 @@ class BytesColumn:
 
     def prepare_use(self) -> None:
         """Load the loop that counts uses."""
-        key_loops.prepare(key_loops.count_uses, NO_INTS, 1, self._uses)
+        prepare_loop(key_loops.count_uses, "", (NO_INTS, 1, self._uses))
 
     def use(self, codes: Ints, by: int) -> None:
         """Keys with these codes were added (by 1) or released (by -1)."""
-        self._used += key_loops.run(key_loops.count_uses, np.ascontiguousarray(codes), by, self._uses)
+        self._used += call_loop(key_loops.count_uses, "", (np.ascontiguousarray(codes), by, self._uses))
 
     def rebuilt(self) -> tuple[Ints, partial[Any]]:
         """Remove the entries that no key uses: the new code of each old one, -1 for a removed entry; the change."""
@@ -185,7 +186,7 @@ class BytesColumn:
         new._arena[: len(data)] = data
         new._uses[: len(live)] = self._uses[live]
         new._counts[0] = new._used = len(live)
-        key_loops.run(key_loops.index_bytes, self._table, renamed, new._table)
+        call_loop(key_loops.index_bytes, "", (self._table, renamed, new._table))
         return renamed, attributes(self, **vars(new))
 
     def _bytes(self, column: pa.Array) -> tuple[Ints, NDArray[np.uint8], Flags]:
@@ -207,7 +208,7 @@ class BytesColumn:
         starts: Ints = np.zeros(len(codes) + 1, np.int64)
         np.cumsum(sizes, out=starts[1:])
         data = np.zeros(int(starts[-1]), np.uint8)
-        key_loops.run(key_loops.gather_bytes, np.ascontiguousarray(codes), self._starts, self._arena, starts, data)
+        call_loop(key_loops.gather_bytes, "", (np.ascontiguousarray(codes), self._starts, self._arena, starts, data))
         return starts, data
 
     def _grow(self, size: int) -> None:
@@ -215,7 +216,7 @@ class BytesColumn:
         entries = len(self)
         if entries + 1 >= len(self._starts):
             table = np.zeros(2 * len(self._table), np.int64)
-            key_loops.run(key_loops.index_bytes, self._table, np.zeros(0, np.int64), table)
+            call_loop(key_loops.index_bytes, "", (self._table, np.zeros(0, np.int64), table))
             starts, uses = np.zeros(2 * entries + 1, np.int64), np.zeros(2 * entries, np.int64)
             starts[: entries + 1], uses[:entries] = self._starts, self._uses
             all_at_once(attributes(self, _table=table, _starts=starts, _uses=uses))

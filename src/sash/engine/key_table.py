@@ -26,7 +26,7 @@ from sash.engine.key_columns import BytesColumn, WordColumn, is_word
 from sash.kernels.loops import key_loops
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.kernels.loops.slot_loops import distinct_slots, gather_words
 
 SMALLEST = 64
@@ -134,7 +134,7 @@ class KeyTable:
             while row < rows:
                 table = self._table, self._records, self._free, self._counts
                 given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
-                row = key_loops.run(key_loops.find_keys, *given)
+                row = call_loop(key_loops.find_keys, "", given)
                 if row < rows:
                     self._resize(2 * self.capacity)
             _, _, reached, made = self._counts.tolist()
@@ -143,14 +143,14 @@ class KeyTable:
                 column.use(self._matrix()[fresh, WORDS + position], 1)
         except BaseException:
             table = self._table, self._records, self._free, self._counts
-            key_loops.run(key_loops.release_keys, fresh[: int(self._counts[FRESH])], self._width, *table)
+            call_loop(key_loops.release_keys, "", (fresh[: int(self._counts[FRESH])], self._width, *table))
             raise
         return FoundKeys(slots, touched[:reached], fresh)
 
     def _prepare_release(self) -> None:
         """Load the loops that remove keys, before the first call that may have to remove its own."""
         table = self._table, self._records, self._free, self._counts
-        key_loops.prepare(key_loops.release_keys, NO_INTS, self._width, *table)
+        prepare_loop(key_loops.release_keys, "", (NO_INTS, self._width, *table))
         for _, column in self._interned:
             column.prepare_use()
         self._can_release = True
@@ -164,7 +164,7 @@ class KeyTable:
             return
         before = int(self._counts[FREED])
         table = self._table, self._records, self._free, self._counts
-        released = key_loops.run(key_loops.release_keys, np.ascontiguousarray(slots, np.int64), self._width, *table)
+        released = call_loop(key_loops.release_keys, "", (np.ascontiguousarray(slots, np.int64), self._width, *table))
         if released < 0:
             raise IndexError(f"slots to release are from 0 to {int(self._counts[KNOWN]) - 1}")
         gone = self._free[before : before + released]
@@ -281,7 +281,7 @@ class KeyTable:
             records[:known] = self._matrix()[:known]
         table, free = np.zeros(4 * capacity, np.int64), np.empty(capacity, np.int64)
         flat = records.reshape(-1)
-        key_loops.run(key_loops.index_keys, self._width, table, flat, known)
+        call_loop(key_loops.index_keys, "", (self._width, table, flat, known))
         counts = self._counts.copy()
         counts[KNOWN], counts[FREED] = known, 0
         return attributes(self, _table=table, _records=flat, _free=free, _counts=counts)
@@ -297,5 +297,5 @@ class KeyTable:
             records[live, WORDS + position] = np.where(codes < 0, codes, renamed[codes]) if len(renamed) else codes
             changes.append(change)
         flat = records.reshape(-1)
-        key_loops.run(key_loops.index_keys, self._width, table, flat, known)
+        call_loop(key_loops.index_keys, "", (self._width, table, flat, known))
         all_at_once(*changes, attributes(self, _table=table, _records=flat))

@@ -75,9 +75,11 @@ def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:
 def decode(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array of plain values, without dictionaries, run ends and views."""
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # no chunks at all, or types that do not join
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+        if column.num_chunks == 0:
+            return pa.array([], value_type(column.type))
+        # chunk by chunk: they may have different dictionaries
+        chunks = [decode(chunk) for chunk in column.chunks]
+        return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):

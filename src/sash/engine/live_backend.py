@@ -12,7 +12,6 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import no_rows
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.bounded_finish import close_groups, closes_in_groups
@@ -29,7 +28,6 @@ from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
 from sash.engine.time_numbers import Watermark, later
-from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
@@ -46,7 +44,7 @@ class LiveBackend(Backend):
         """Whether the state is used for lookups only."""
         self.engine = LiveEngine(plan)
         plain = decoded_schema(self.bound_query.schema)
-        self.nothing = TimedRows(no_rows(plain), np.zeros(0, self.engine.numbers), NO_INTS)
+        self.nothing = TimedRows.none(plain, self.engine.numbers)
         self.emitter = ChangeEmitter(self.engine) if self.bound_query.query.emit == "changes" else None
         self.buffer: ReorderBuffer | None = None
         if self.bound_query.time is not None and mode != "sorted":
@@ -168,8 +166,7 @@ class LiveBackend(Backend):
 
     def _durable(self, store: Store, is_shared: bool = True) -> DurableState:
         if "hash" not in self.engine.table.arrays:
-            arenas = sum(isinstance(assigner, ArenaAssigner) for assigner in self.engine.assigners)
-            DurableState.add_columns(self.engine, arenas)
+            DurableState.add_columns(self.engine)
         return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode, is_shared)
 
     def open(self) -> Header | None:
@@ -183,16 +180,6 @@ class LiveBackend(Backend):
         if self.buffer is not None:
             all_at_once(self.buffer.emptied())
         return self.durable.follow()
-
-    @property
-    def token(self) -> str:
-        """The token of the state in memory: that of the last commit to the store."""
-        return "" if self.durable is None else self.durable.token
-
-    def move(self, store: Store) -> None:
-        """Continue on another store, whose state has this token."""
-        assert self.durable is not None
-        self.durable.move(store)
 
     def held(self) -> TimedRows | None:
         """The stored rows that wait for peers, in mode "sorted"."""

@@ -37,8 +37,8 @@ from sash.engine.time_numbers import Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.live_kernel import call_loop
 from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import LAST, ROWS, enter_rows, join_slots
 from sash.plan.planner import Plan
 from sash.plan.types import value_type
@@ -349,13 +349,10 @@ class LiveEngine:
     def elements(self) -> int:
         """How many elements all slots hold."""
         live = self.live
-        found = 0
-        for assigner in self.assigners:
-            if isinstance(assigner, ArenaAssigner):
-                heads = assigner.arena.heads
-                found += int((heads[live, BACK] - heads[live, FRONT]).sum())
-            else:
-                found += len(live)
+        found = len(live) * (len(self.assigners) - len(self.arena_assigners))
+        for assigner in self.arena_assigners:
+            heads = assigner.arena.heads
+            found += int((heads[live, BACK] - heads[live, FRONT]).sum())
         return found
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import slide_grid
-from sash.engine.arrow_arrays import all_true, array, no_rows
+from sash.engine.arrow_arrays import all_true, array
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
 from sash.engine.input_checks import GivenKeys, record_batch
 from sash.engine.key_table import KeyTable
@@ -131,7 +131,7 @@ class Lookup:
         return [key_column(rows.table.column(name)) for name in self.bound_query.by]
 
     def _nothing(self) -> TimedRows:
-        return TimedRows(no_rows(decoded_schema(self.bound_query.schema)), np.zeros(0, self.engine.numbers), NO_INTS)
+        return TimedRows.none(decoded_schema(self.bound_query.schema), self.engine.numbers)
 
     def newest(self) -> Watermark:
         """The time of the newest row of these keys; None if they have none."""
@@ -336,7 +336,7 @@ def start_bounds(window: WindowSpec, size: Any, newest: Numbers) -> tuple[Number
 
 def open_slide(window: WindowSpec, at: Watermark, numbers: np.dtype[Any]) -> Any:
     """The number of the slide in progress at a time."""
-    return slide_grid.last_end(window, np.array([at], numbers), window.closed == "right")[0] + 1
+    return slide_grid.open_slide(window, np.array([at], numbers))[0]
 
 
 def shorter(window: WindowSpec, bound_query: BoundQuery, last: Length) -> float:

@@ -8,8 +8,7 @@ The columns are rows of one block of memory: huge pages, which small arrays do n
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.size_groups import stacked
 from sash.kernels.column.column_kernels import ColumnKernel, CountBounds, RangeBounds, RowThreads, coded
 from sash.kernels.column.exact_sum import PIECE
-from sash.kernels.column.shared_work import SharedWork
 from sash.kernels.column.size_ladder import steps
 from sash.kernels.loops.array_types import NO_INTS, Numbers
 
@@ -44,14 +42,14 @@ def together(inputs: Inputs, given: Mapping[int, Bounds], threads: RowThreads) -
     if kernel.joined is not None and len(counted) >= FEWEST:
         sizes = {w: given[w].longest for w in counted}
         ladder = SizeLadder(inputs, kernel, sorted(counted, key=lambda w: sizes[w]), sizes)
-        _shared(ladder.run, len(counted), threads)
+        threads.run(ladder.run, len(counted), SHARE)
         return {w: inputs.in_rows_order(ladder.out[i]) for i, w in enumerate(ladder.windows)}
     found: dict[int, ResultColumn] = {}
     if kernel.of_sizes is not None:
         for windows in _alike({w: one for w, one in given.items() if one.longest <= LONGEST}):
             if len(windows) >= FEWEST:
                 sums = PrefixSums(inputs, kernel, [given[w] for w in windows])
-                _shared(sums.run, len(sums.distinct), threads)
+                threads.run(sums.run, len(sums.distinct), SHARE)
                 sums.finish()
                 certain = [i for i in range(len(windows)) if not sums.uncertain[i]]
                 found |= {windows[i]: inputs.in_rows_order(sums.out[i]) for i in certain}
@@ -64,13 +62,6 @@ def _alike(given: Mapping[int, Bounds]) -> list[list[int]]:
     for w, one in given.items():
         groups.setdefault(None if isinstance(one, CountBounds) else id(one.his), []).append(w)
     return list(groups.values())
-
-
-def _shared(run: Callable[[int, int], None], windows: int, threads: RowThreads) -> None:
-    """Share windows among threads."""
-    shares = max(1, min(threads.threads, windows // SHARE))
-    cuts = [windows * i // shares for i in range(shares + 1)]
-    SharedWork(run, list(itertools.pairwise(cuts))).run(shares)
 
 
 class SizeLadder:

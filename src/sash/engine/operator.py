@@ -199,7 +199,7 @@ class Operator(AtomicCalls):
     @property
     def token(self) -> str:
         """Identifies the live state: a store with an equal token has the same state. "" if there is none."""
-        return self.backend.token if isinstance(self.backend, LiveBackend) else ""
+        return self.committed_token if isinstance(self.backend, LiveBackend) else ""
 
     @property
     def committed_token(self) -> str:
@@ -211,7 +211,9 @@ class Operator(AtomicCalls):
         self.store, self.clock = store, clock
         self.watermark_tracker.use_clock(clock)
         self.progress = replace(self.progress, {"late_rows": ()})
-        self._live.move(store)
+        durable = self._live.durable
+        assert durable is not None
+        durable.transaction.move(store)
 
     def continue_from(self, progress: Progress) -> None:
         """Take over the progress of another operator, whose state this one has."""

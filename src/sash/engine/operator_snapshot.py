@@ -48,16 +48,21 @@ def pack_snapshot(of: SnapshotKind, pages: dict[str, bytes], late_rows: tuple[pa
     return wrap("operator", _ANY, [of.schema.serialize().to_pybytes(), inner])
 
 
-def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
-    """Read a snapshot. Raises PageError if it is damaged, or of another query."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
-    parts = unwrap(bytes(data), "operator", _ANY, snapshots.NAME)
+def snapshot_parts(data: bytes) -> tuple[pa.Schema, bytes]:
+    """The schema of a snapshot of any query, and its packed pages. Raises PageError if it is damaged."""
+    parts = unwrap(data, "operator", _ANY, snapshots.NAME)
     if len(parts) != 2:
         raise damaged(snapshots.NAME, f"it has {len(parts)} parts; expected a schema and pages")
     with decoding(snapshots.NAME):
         schema = pa.ipc.read_schema(pa.py_buffer(bytes(parts[0])))
-    inner = bytes(parts[1])
+    return schema, bytes(parts[1])
+
+
+def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
+    """Read a snapshot. Raises PageError if it is damaged, or of another query."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
+    schema, inner = snapshot_parts(bytes(data))
     mode, pages = snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))
     _require_query(query, schema, inner, pages)
     if mode not in MODES or (mode == "sorted" and query.emit == "eager"):

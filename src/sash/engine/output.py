@@ -20,7 +20,7 @@ from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
 from sash.engine.step_data import StepResult, WindowRanges, WindowResults
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of

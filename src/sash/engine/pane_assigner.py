@@ -26,7 +26,8 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, AssignedRows, Ending, emitting, limit
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_panes
 from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides
 from sash.plan.bound_query import BoundQuery, WindowSpec
@@ -126,7 +127,7 @@ class PaneAssigner(ArenaAssigner):
         window = self.windows[members[0]]
         restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
         if restarts is not None:  # results of expired keys come first
-            limits = slide_grid.last_end(window, rows.time[restarts], window.closed == "right")
+            limits = slide_grid.last_slide(window, rows.time[restarts])
             asked.append((rows.slots[restarts], limits, assigned.pos[restarts], True))
         for ending in endings:
             limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))

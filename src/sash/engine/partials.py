@@ -79,7 +79,7 @@ def _import_partials(
     window = assigner.windows[0]
     if window.slide == "time":
         last = np.array([batches[-1].column("last")[-1].as_py()], engine.numbers)
-        heads[slot, SLIDE] = slide_grid.last_end(window, last, window.closed == "right")[0] + 1
+        heads[slot, SLIDE] = slide_grid.open_slide(window, last)[0]
     engine.table[f"{assigner.name}.start"][slot] = batches[0].column("start")[0].as_py()
     for p, aggregate in enumerate(aggregates):
         total: Any = None

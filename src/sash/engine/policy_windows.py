@@ -94,11 +94,6 @@ class PolicyWindow:
             state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
             self.states[0][place] = joined(state, self.kernel.alone)
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the structures' queues."""
-        return self.structures.nbytes
-
 
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:
     """The kinds of an aggregate's columns; None if the policy needs their values as Python objects."""

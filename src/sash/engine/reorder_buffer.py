@@ -31,7 +31,7 @@ from sash.engine.atomic import attributes
 from sash.engine.key_values import ranks
 from sash.engine.time_numbers import after
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import in_turn
 
 FAN_OUT = 16
@@ -60,6 +60,11 @@ class TimedRows:
     table: pa.RecordBatch
     time: NDArray[Any]
     arrival: Ints
+
+    @staticmethod
+    def none(schema: pa.Schema, time_type: np.dtype[Any]) -> TimedRows:
+        """No rows, of these columns."""
+        return TimedRows(no_rows(schema), np.zeros(0, time_type), NO_INTS)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -124,8 +129,8 @@ class ReorderBuffer:
     """
 
     def __init__(self, schema: pa.Schema, ties: Sequence[str], time_type: np.dtype[Any]) -> None:
-        self.schema, self.ties, self.time_type = schema, tuple(ties), time_type
-        self._empty = TimedRows(no_rows(schema), np.zeros(0, time_type), NO_INTS)
+        self.schema, self.ties = schema, tuple(ties)
+        self._empty = TimedRows.none(schema, time_type)
         self._state = BufferState()
 
     def push_and_release(self, rows: TimedRows, until: Any, everything: bool = False) -> TimedRows:

@@ -37,8 +37,9 @@ from sash.engine.window_assigner import (
 )
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
 from sash.kernels.loops.live_loops import BACK, BEGIN
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import NEVER, bound_starts, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec
@@ -227,7 +228,7 @@ class RowAssigner(ArenaAssigner):
     ) -> WindowRanges:
         """The slides of a Count window with slides in time: those that a later row ends, then those that W ends."""
         window, heads, column = self.windows[w], self.arena.heads, self.pending[w]
-        number = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
+        number = slide_grid.open_slide(window, rows.time)
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
         arguments = (rows.slots, number, assigned.pos, assigned.begin, heads, column, out)
         count = call_loop(pending_slides, "", arguments)

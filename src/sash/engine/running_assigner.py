@@ -24,7 +24,8 @@ from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import Watermark, is_gap, later
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
 
@@ -75,7 +76,7 @@ class RunningAssigner(WindowAssigner):
         wanted, ends = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
         if window.slide == "time":
-            numbers = slide_grid.last_end(window, rows.time, window.closed == "right") + 1
+            numbers = slide_grid.open_slide(window, rows.time)
         fresh = np.empty(count, np.bool_)
         out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
         starts = np.empty(2 * count, self.numbers)

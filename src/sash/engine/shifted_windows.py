@@ -16,7 +16,7 @@ import numpy as np
 from sash.engine.arena import Arena
 from sash.engine.time_numbers import MOST_ROWS, moved_bounds, moved_times
 from sash.kernels.loops.array_types import Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.window_loops import shifted_rows, shifted_times
 from sash.plan.bound_query import WindowSpec
 

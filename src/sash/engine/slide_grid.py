@@ -77,6 +77,16 @@ def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     return _greatest(window, x, 0, strict)
 
 
+def last_slide(window: WindowSpec, x: Numbers) -> Ints:
+    """The last slide that no row at x or later is in: it ends at or before x, or before x if it includes its end."""
+    return last_end(window, x, window.closed == "right")
+
+
+def open_slide(window: WindowSpec, x: Numbers) -> Ints:
+    """The slide in progress at x: the one after `last_slide`."""
+    return last_slide(window, x) + 1
+
+
 def last_start(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
     """The greatest k whose window starts at most at x, or before it if `strict`."""
     if window.grid is not None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import copy_rows
 
 WORDS = ("<i8", "<f8")

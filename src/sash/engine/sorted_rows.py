@@ -17,14 +17,15 @@ class SortedRows:
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
 
-    def _codes(self, table: pa.RecordBatch) -> Any:
+    def codes(self, table: pa.RecordBatch) -> Any:
+        """The codes of the keys of rows."""
         return keys_of([key_column(table.column(name)) for name in self.bound_query.by], table.num_rows).codes
 
     def waiting(self, table: pa.RecordBatch, time: Any) -> int:
         """The number of rows with the key and time of the last."""
         if not len(time):
             return 0
-        codes = self._codes(table)
+        codes = self.codes(table)
         differs = np.flatnonzero((codes != codes[-1]) | (time != time[-1]))
         return len(time) - (int(differs[-1]) + 1 if len(differs) else 0)
 
@@ -32,7 +33,7 @@ class SortedRows:
         """Raises ValueError, naming the row, if rows are not ordered by key and time."""
         if len(time) < 2:
             return
-        codes = self._codes(table)
+        codes = self.codes(table)
         earlier, equal = time[1:] < time[:-1], time[1:] == time[:-1]
         for name in self.bound_query.ties:
             step = np.diff(ranks(table.column(name)))

@@ -126,8 +126,7 @@ class StateCodec:
     def __init__(self, engine: LiveEngine, emitter: ChangeEmitter | None) -> None:
         self.engine, self.emitter = engine, emitter
         self.checks = StateChecks(engine)
-        self.arenas = [a for a in engine.assigners if isinstance(a, ArenaAssigner)]
-        self.owners = {id(group.assigner): group.aggregates for group in engine.groups}
+        self.arenas = engine.arena_assigners
         running = [aggregate for aggregate in engine.all_aggregates if aggregate.arena is None]
         self.running = [state_columns(aggregate) for aggregate in running]
         """The states in the slot table."""
@@ -171,7 +170,7 @@ class StateCodec:
 
     def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
         """The columns of an arena other than states and counts of values."""
-        own = {key for aggregate in self.owners[id(assigner)] for key in self._columns_of(aggregate)}
+        own = {key for aggregate in self.engine.aggregates_of(assigner) for key in self._columns_of(aggregate)}
         own |= {key for owner in self._owners(assigner) for key in owner.columns}
         return [name for name in assigner.arena.columns if name not in own and name != SEGMENT]
 
@@ -187,7 +186,7 @@ class StateCodec:
     def _element_columns(self, assigner: ArenaAssigner) -> list[StoredColumns]:
         found = [arena_columns(assigner.arena, self._coordinates(assigner))]
         found += [owned_columns(owner) for owner in self._owners(assigner)]
-        for aggregate in self.owners[id(assigner)]:
+        for aggregate in self.engine.aggregates_of(assigner):
             found += [count_columns(aggregate), state_columns(aggregate)]
         return found
 
@@ -277,7 +276,7 @@ class StateCodec:
         """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
         columns = {name: required_numbers(batch, column_text(name)) for name in self._coordinates(assigner)}
-        for aggregate in self.owners[id(assigner)]:
+        for aggregate in self.engine.aggregates_of(assigner):
             columns[aggregate.name, "n"] = self.counts(aggregate, batch)
         self.checks.elements(assigner, stored.scalars, entry, columns)
         return columns
@@ -328,7 +327,7 @@ class StateCodec:
     def restore_counts(self, slots: Ints) -> None:
         """Count the values before the elements of slots that have been loaded."""
         for assigner in self.arenas:
-            for aggregate in self.owners[id(assigner)]:
+            for aggregate in self.engine.aggregates_of(assigner):
                 if not aggregate.dense:
                     restore_counts(aggregate, slots)
 

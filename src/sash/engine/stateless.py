@@ -28,7 +28,7 @@ from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, counts_before, order_rows
 from sash.engine.step_data import BatchColumns
-from sash.engine.time_numbers import earliest, moved_bounds, moved_times, since, threshold
+from sash.engine.time_numbers import earliest, is_gap, moved_bounds, moved_times, threshold
 from sash.engine.weighted_columns import weighted_mean_column
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
@@ -180,7 +180,7 @@ class StatelessExecutor:
             return self._delta(window, rows, table)
         starts = np.zeros(count, np.bool_)
         if window.kind == "session":
-            starts[1:] = since(time[1:], time[:-1]) >= window.size
+            starts[1:] = is_gap(window.size, time[1:], time[:-1])
         elif window.kind == "punctuation":
             marks = decode(table.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]

@@ -17,7 +17,7 @@ from sash.engine.slot_table import SlotTable
 from sash.expressions.arrow_evaluation import evaluated
 from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
 
 ORDERED = 4096
@@ -40,8 +40,10 @@ def slot_order(slots: Ints, capacity: int) -> Ints:
 class BatchColumns:
     """The columns of a batch by name, each fetched once, because that takes 1.5 µs; reordered if there is an order."""
 
-    def __init__(self, table: pa.RecordBatch, order: Ints | None = None) -> None:
-        self.table, self.order = table, order
+    order: Ints | None = None
+
+    def __init__(self, table: pa.RecordBatch) -> None:
+        self.table = table
         self._columns: dict[str, pa.Array] = {}
         self._words: dict[str, Numbers] = {}
 

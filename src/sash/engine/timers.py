@@ -16,8 +16,8 @@ import numpy as np
 
 from sash.engine.slot_table import SlotTable
 from sash.engine.time_numbers import Watermark, latest
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, enlarged
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import DUE
 from sash.kernels.loops.timer_loops import due_slots, set_timers, settle_rows
 
@@ -57,9 +57,7 @@ class BlockTimers:
 
     def grow(self, capacity: int) -> None:
         """Reserve space for this many slots."""
-        rows = np.full((capacity, 1), self.never, self._rows.dtype)
-        rows[: len(self._rows)] = self._rows
-        self._rows = rows
+        self._rows = enlarged(np.full((capacity, 1), self.never, self._rows.dtype), self._rows)
 
     def set(self, slots: Ints, due: Numbers) -> None:
         """Set the timers of slots."""

@@ -18,7 +18,7 @@ from sash.engine.arrow_arrays import all_false, all_true, word_type, words_of
 from sash.engine.key_values import format_row
 from sash.engine.time_numbers import LIMIT, Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import call_loop
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
 

@@ -27,8 +27,9 @@ from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import MOST_ROWS, Watermark, below, saturating, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements, call_loop
+from sash.kernels.loops.live_kernel import Elements
 from sash.kernels.loops.live_loops import BACK, HEAD
+from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import LAST, locate
 from sash.kernels.loops.timer_loops import needed_until, retain
 from sash.kernels.loops.window_loops import NEVER
@@ -193,4 +194,4 @@ def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:
     """The number of the last slide that is due at a watermark; None: all slides are due."""
     if now is None:
         return NO_LIMIT
-    return int(slide_grid.last_end(window, np.array([now], numbers), window.closed == "right")[0])
+    return int(slide_grid.last_slide(window, np.array([now], numbers))[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 from sash.plan.bound_query import WindowSpec
 from sash.plan.fingerprint import window_meaning
+from sash.plan.slicing import EdgeGrid
 
 _SIZED = ("time", "count", "delta")
 _FINEST = 2**20
@@ -48,22 +49,17 @@ def is_cut_there(held: Sequence[WindowSpec], window: WindowSpec) -> bool:
     if any(_meaning(one) == _meaning(window) for one in held):
         return True
     cuts = [cut for one in held for cut in _cuts(one)]
-    return all(any(_is_within(cut, other) for other in cuts) for cut in _cuts(window))
+    return all(any(cut.lies_on(other) for other in cuts) for cut in _cuts(window))
 
 
-def _cuts(window: WindowSpec) -> Iterator[tuple[Fraction, Fraction]]:
-    """The edges of a window's panes as (step, one edge), if they are computed without rounding; empty for calendars."""
+def _cuts(window: WindowSpec) -> Iterator[EdgeGrid]:
+    """The edges of a window's panes, if they are computed without rounding; empty for calendars."""
     numbers = [window.every or 0, window.offset, window.size or 0]
     if window.grid is None and all(map(_is_plain, numbers)) and window.every:
         every, offset, size = map(Fraction, numbers)
-        yield every, offset
-        yield every, offset - size
+        yield EdgeGrid.through(offset, every)
+        yield EdgeGrid.through(offset - size, every)
 
 
 def _is_plain(x: int | float) -> bool:
     return isinstance(x, int) or (abs(x) < _FINEST and (x * _FINEST).is_integer())
-
-
-def _is_within(cut: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> bool:
-    """Is every edge of one grid an edge of the other?"""
-    return cut[0] % other[0] == 0 and (cut[1] - other[1]) % other[0] == 0

@@ -14,9 +14,8 @@ import pyarrow as pa
 from sash.engine.as_of_executor import AsOfExecutor
 from sash.engine.spine_rows import SpineColumns, spine_axis
 from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.execute import adapter_of, frame_field, is_lazy, read_columns, source_of
-from sash.frames.frame_rows import encoded, flat
-from sash.plan import validation
+from sash.frames.execute import FrameTable, adapter_of, is_lazy, read_columns, source_of
+from sash.frames.frame_rows import encoded
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
 from sash.plan.planner import plan
@@ -37,16 +36,9 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
-    read = read_columns(events, set(validation.named(query.query)))
     query.require_free(spine.names)
-    fields = {name: frame_field(name, column) for name, column in read.items()}
-    # the other columns only complete the list of columns in error messages
-    others = [name for name in dict.fromkeys(events.names) if name not in read]
-    query.query.bind(pa.schema([*fields.values(), *(pa.field(name, pa.null()) for name in others)]))
-    columns = {name: flat(column) for name, column in read.items()}
-    schema = pa.schema([fields[name].with_type(column.type) for name, column in columns.items()])
-    table = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
-    bound_query = query.query.bind(schema)
+    of_events = FrameTable.of(query.query, events, numbered=False)
+    bound_query = query.query.bind(of_events.table.schema)
     names = pa.schema([(name, pa.null()) for name in dict.fromkeys(spine.names)])
     for what, wanted in (("by", query.spine_by), ("on", (query.spine_on,))):
         for name in wanted:
@@ -56,7 +48,9 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
     keys = {name: own[name] for name in query.spine_by}
     given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
-    found = AsOfExecutor(plan(bound_query)).as_of(table, given, query.closed, encoded(read, bound_query.by))
+    found = AsOfExecutor(plan(bound_query)).as_of(
+        of_events.table, given, query.closed, encoded(of_events.read, bound_query.by)
+    )
     made = [
         FrameResult(output.label, column, source_of(bound_query, output), events)
         for output, column in zip(bound_query.projection.outputs, found, strict=True)

@@ -16,10 +16,10 @@ import pyarrow as pa
 from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import ResultColumn
-from sash.engine.key_values import encode_as
+from sash.engine.key_values import decode, encode_as
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.frame_rows import SortedFrame, encoded, flat, ordered, places
+from sash.frames.frame_rows import SortedFrame, encoded, ordered, places
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
@@ -108,7 +108,7 @@ class FrameTable:
         # a name that occurs twice is an error only if it is read
         names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
         query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
-        columns = {name: flat(column) for name, column in read.items()}
+        columns = {name: decode(column) for name, column in read.items()}
         if numbered or not columns:
             columns[validation.free_name("row", query, [*frame.names, *taken])] = array(np.arange(frame.rows))
         plain = [

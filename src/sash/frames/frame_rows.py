@@ -17,12 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
-from sash.engine.key_values import decode
 from sash.engine.row_order import RowOrder, order_rows
 from sash.frames.adapter import Ints
 from sash.kernels.column.column_kernels import Places, RowThreads
 from sash.plan.bound_query import BoundQuery
-from sash.plan.types import value_type
 
 
 @dataclass(frozen=True)
@@ -34,17 +32,6 @@ class SortedFrame:
     """By row: its place in the input; None if it is the same."""
     timed: NDArray[np.bool_]
     """By row of the input: whether it has a time."""
-
-
-def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array of plain values: chunks joined, without dictionaries, run ends and views."""
-    if not isinstance(column, pa.ChunkedArray):
-        return decode(column)
-    if column.num_chunks == 0:
-        return pa.array([], value_type(column.type))
-    # chunk by chunk: they may have different dictionaries
-    chunks = [decode(chunk) for chunk in column.chunks]
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:

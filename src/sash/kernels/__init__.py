@@ -3,6 +3,9 @@
 `jit`      compiling: monoids and structures as Numba types, the layout of states, the cache of machine code
 `loops`    loops that drive structures over columns and live state, and the classes that run them
 `column`   whole-column kernels for single aggregates
+
+Queries run neither `bulk`, `replay` and `steady` nor the timed drivers: those are for measurements and conformance
+tests.
 """
 
 from sash.kernels.loops.runner import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady

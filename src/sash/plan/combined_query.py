@@ -73,6 +73,10 @@ class CombinedQuery(Query):
     def _meaning(self) -> tuple[Any, ...]:
         return tuple(self.members.items())
 
+    def differences(self, other: CombinedQuery) -> list[str]:
+        """The arguments in which another combination differs."""
+        return [name for name in COMMON if getattr(self, name) != getattr(other, name)]
+
     def __repr__(self) -> str:
         return f"Queries({', '.join(f'{name}={query!r}' for name, query in self.members.items())})"
 

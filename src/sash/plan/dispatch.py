@@ -10,16 +10,13 @@ an iterator of record batches   sash.engine
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sash.plan.api_types import Mode
     from sash.plan.as_of_query import AsOfQuery
     from sash.plan.queries import Queries
     from sash.plan.query import Query
@@ -35,35 +32,21 @@ def package_of(data: Any) -> str | None:
     return next((name for name in packages if name in HOSTS), None)
 
 
-def operator(
-    query: Query, schema: pa.Schema | None, *, mode: Mode, store: Store | None, clock: Callable[[], float] | None
-) -> Any:
-    """An operator for the query. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine", "an operator").Operator(query, schema, mode=mode, store=store, clock=clock)
-
-
-def reader(query: Query, store: Store, schema: pa.Schema | None) -> Any:
-    """A reader of the query's state. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine", "a reader").StateReader(query, store, schema)
+def host(name: str, what: str) -> ModuleType:
+    """Import a host by name. Raises ImportError, with what needs it, if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ImportError(f"{what} needs {name}, which this installation of sash does not have") from None
 
 
 def migrate(query: Query, state: Any, from_query: Query, to: Store | None) -> Any:
     """The state of another query as that of this one. Raises ImportError if its host is not installed."""
     if package_of(state) == "pyspark":
-        return _host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
-    return _host("sash.engine", "a migration").migrate(query, state, from_query, to)
-
-
-def queries_operator(
-    queries: Queries, schema: pa.Schema | None, *, mode: Mode, store: Store | None, clock: Callable[[], float] | None
-) -> Any:
-    """An operator for several queries. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine", "an operator").QueriesOperator(queries, schema, mode=mode, store=store, clock=clock)
-
-
-def count_operations(queries: Queries, sample: Any) -> Any:
-    """Count the calls of ⊕ of several queries on a sample. Raises ImportError if the engine is not installed."""
-    return _host("sash.engine.counted_run", "counting").count_operations(queries, sample)
+        return host("sash.spark", "pyspark data").migrate(query, state, from_query, to)
+    return host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
 def run(query: Query, data: Any) -> Any:
@@ -79,13 +62,13 @@ def run_queries(queries: Queries, data: Any) -> Any:
 def _run(query: Query | Queries, data: Any, run: str, stream: str) -> Any:
     package = package_of(data)
     if package is not None:
-        return getattr(_host(HOSTS[package], f"{package} data"), run)(query, data)
+        return getattr(host(HOSTS[package], f"{package} data"), run)(query, data)
     if _is_columns(data):
-        return getattr(_host("sash.frames", "a dict of NumPy arrays"), run)(query, data)
+        return getattr(host("sash.frames", "a dict of NumPy arrays"), run)(query, data)
     if hasattr(data, "__arrow_c_stream__"):
-        return getattr(_host("sash.frames", "an Arrow stream"), run)(query, data)
+        return getattr(host("sash.frames", "an Arrow stream"), run)(query, data)
     if isinstance(data, Iterator):
-        return getattr(_host("sash.engine", "an iterator of record batches"), stream)(query, data)
+        return getattr(host("sash.engine", "an iterator of record batches"), stream)(query, data)
     raise TypeError(
         f"a query runs on pandas, polars, pyarrow and Spark frames, on dicts of NumPy arrays, on objects that give an "
         f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
@@ -101,7 +84,7 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
             f"as_of() has a spine of {type(spine).__module__.partition('.')[0]} and events of "
             f"{type(events).__module__.partition('.')[0]}: with Spark both must be DataFrames of Spark"
         )
-    return _host(hosts[0], "as_of()").as_of(query, spine, events)
+    return host(hosts[0], "as_of()").as_of(query, spine, events)
 
 
 def _frame_host(what: str, data: Any) -> str:
@@ -127,12 +110,3 @@ def _hint(data: Any) -> str:
     if not odd:
         return " without columns"
     return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}: make it an array, or the dict a pyarrow.table"
-
-
-def _host(name: str, what: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise ImportError(f"{what} needs {name}, which this installation of sash does not have") from None

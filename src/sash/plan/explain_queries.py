@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.plan import dispatch
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import COMMON, Combination, CombinedQuery
+from sash.plan.combined_query import Combination, CombinedQuery
 from sash.plan.default_schema import default_schema
 from sash.plan.explain import ELEMENTS, assumption, indented, keyed, table
 from sash.plan.operation_costs import OperationCost, cost_of
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> str:
     """The plan of several queries as text. Raises as `Query.plan` does; a note names the query."""
     lines = [f"Queries: {', '.join(queries.queries)}"]
-    counted = [] if sample is None else dispatch.count_operations(queries, sample)
+    counted = []
+    if sample is not None:
+        counted = dispatch.host("sash.engine.counted_run", "counting").count_operations(queries, sample)
     if schema is None and counted:
         schema = counted[0].schema
     if schema is None:
@@ -171,7 +173,7 @@ def _differences(groups: list[CombinedQuery]) -> list[str]:
     """The arguments in which groups differ from the first one."""
     first, lines = groups[0], []
     for group in groups[1:]:
-        differ = [name for name in COMMON if getattr(group, name) != getattr(first, name)]
+        differ = first.differences(group)
         why = ", ".join(f"{name}={getattr(group, name)!r}" for name in differ) or "windows that end after their rows"
         lines.append(f"{', '.join(group.members)}: {why}")
     return lines

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from sash.plan.slicing import sliding_range
 from sash.windows.calendar import CalendarLength
 from sash.windows.duration import Duration
 
@@ -152,10 +152,11 @@ def most_panes(specs: list[WindowSpec]) -> int:
     """
     if any(spec.grid is not None for spec in specs):
         return _most_calendar_panes(specs)
-    grids = {grid for spec in specs for grid in _grids(spec)}
-    needed = {grid for grid in grids if not any(_lies_on(grid, other) for other in grids - {grid})}
-    longest = max(specs, key=lambda spec: spec.size or 0)
-    size, (_, starts) = Fraction(longest.size or 1), _grids(longest)
+    ranges = [sliding_range(spec) for spec in specs]
+    grids = {grid for one in ranges for grid in (one.ends, one.starts)}
+    needed = {grid for grid in grids if not any(grid.lies_on(other) for other in grids - {grid})}
+    longest = max(ranges, key=lambda one: one.size)
+    size, starts = longest.size, longest.starts
     # a window includes its end but not its start: it holds one edge less of the grid of starts
     return sum(size // grid.step if grid == starts else -(-size // grid.step) for grid in needed)
 
@@ -178,23 +179,6 @@ def _most_calendar_panes(specs: list[WindowSpec]) -> int:
         step = grid.every.shortest if grid is not None and isinstance(grid.every, CalendarLength) else spec.every
         found += 2 * -int(-longest // (step or 1))
     return found
-
-
-class EdgeGrid(NamedTuple):
-    """Edges at equal distances: the step, and the least edge that is not negative."""
-
-    step: Fraction
-    first: Fraction
-
-
-def _grids(spec: WindowSpec) -> tuple[EdgeGrid, EdgeGrid]:
-    """The grids of window ends and of window starts."""
-    every, size, offset = Fraction(spec.every or 1), Fraction(spec.size or 1), Fraction(spec.offset)
-    return EdgeGrid(every, offset % every), EdgeGrid(every, (offset - size) % every)
-
-
-def _lies_on(grid: EdgeGrid, other: EdgeGrid) -> bool:
-    return not grid.step % other.step and grid.first % other.step == other.first
 
 
 # ---- ties ----

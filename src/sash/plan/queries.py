@@ -98,7 +98,8 @@ class Queries:
 
         schema, mode, store, clock: as for `Query.operator`. All queries have one store, with one commit a call.
         """
-        return dispatch.queries_operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
+        engine = dispatch.host("sash.engine", "an operator")
+        return engine.QueriesOperator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
 
     @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, dict[str, NDArray[Any]]]: ...

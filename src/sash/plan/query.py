@@ -236,7 +236,8 @@ class Query:
 
         Raises ValueError for an unknown mode, and what `bind` raises for a schema that does not fit.
         """
-        return dispatch.operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
+        engine = dispatch.host("sash.engine", "an operator")
+        return engine.Operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
 
     def reader(self, store: Store, schema: pa.Schema | None = None) -> StateReader:
         """A reader of the state that an operator of this query commits to a store, for lookups while it runs.
@@ -244,7 +245,7 @@ class Query:
         store: a store that can be read while the operator writes, such as `RocksDBStore(path, read_only=True)`.
         schema: the columns of the operator's batches; only for state of versions that did not save it.
         """
-        return dispatch.reader(self, store, schema)  # type: ignore[no-any-return]
+        return dispatch.host("sash.engine", "a reader").StateReader(self, store, schema)  # type: ignore[no-any-return]
 
     @overload
     def migrate(self, state: bytes, *, from_query: Query, to: None = None) -> bytes: ...

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import WindowSpec
@@ -27,6 +27,26 @@ WHY_PAIRS = "a call folds all its rows into partials before it answers slides, s
 """Why the engine does not cut at starts alone: Cutty reads the open partial at the moment a window ends."""
 
 WHY_SAME = "cuts at the starts of windows alone would be as many"
+
+
+class EdgeGrid(NamedTuple):
+    """Edges at equal distances: the step, and the least edge that is not negative."""
+
+    step: Fraction
+    first: Fraction
+
+    @classmethod
+    def through(cls, edge: Fraction, step: Fraction) -> EdgeGrid:
+        """The grid with one of its edges."""
+        return cls(step, edge % step)
+
+    def lies_on(self, other: EdgeGrid) -> bool:
+        """Is every edge of this grid an edge of the other?"""
+        return not self.step % other.step and self.first % other.step == other.first
+
+    def until(self, stop: Fraction) -> set[Fraction]:
+        """The edges in [0, stop), which is a multiple of the step."""
+        return {self.first + k * self.step for k in range(int(stop / self.step))}
 
 
 @dataclass(frozen=True)
@@ -48,18 +68,22 @@ class SlidingRange:
         unit = self.size.denominator * self.every.denominator // gcd(self.size.denominator, self.every.denominator)
         return Fraction(gcd(int(self.size * unit), int(self.every * unit)), unit)
 
+    @property
+    def ends(self) -> EdgeGrid:
+        """Where windows end."""
+        return EdgeGrid.through(self.offset, self.every)
+
+    @property
+    def starts(self) -> EdgeGrid:
+        """Where windows start."""
+        return EdgeGrid.through(self.offset - self.size, self.every)
+
     def edges(self, technique: Technique, until: Fraction) -> set[Fraction]:
         """The edges in [0, until), for a multiple of the slide."""
         if technique == "Panes":
-            return _multiples(self.pane, self.offset, until)
-        starts = _multiples(self.every, self.offset - self.rest, until)
-        return starts if technique == "Cutty" else starts | _multiples(self.every, self.offset, until)
-
-
-def _multiples(step: Fraction, offset: Fraction, until: Fraction) -> set[Fraction]:
-    """The points of a grid in [0, until), which is a multiple of its step."""
-    first = offset % step
-    return {first + k * step for k in range(int(until / step))}
+            return EdgeGrid.through(self.offset, self.pane).until(until)
+        starts = self.starts.until(until)
+        return starts if technique == "Cutty" else starts | self.ends.until(until)
 
 
 def composite_slide(ranges: Iterable[SlidingRange]) -> Fraction:

@@ -49,6 +49,16 @@ def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
+class WorkerTask:
+    """A task on the batches of a partition; if it raises, Spark shows the message alone."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return message_only(self._results(batches))
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
 def message_only(output: Iterator[T]) -> Iterator[T]:
     """Yield the output; if it raises, Spark shows the user the message without our traceback."""
     try:

@@ -37,12 +37,9 @@ def pack(fingerprint: str, mode: str, pages: Mapping[str, bytes]) -> bytes:
 def unpack(data: bytes, fingerprint: str) -> tuple[str, dict[str, bytes]]:
     """Decode a snapshot of this query, and return the mode and the pages.
 
-    Raises PageError if it is not a snapshot, of another format, truncated, damaged or of another query; TypeError
-    if it is not bytes.
+    Raises PageError if it is not a snapshot, of another format, truncated, damaged or of another query.
     """
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
-    items = unwrap(bytes(data), KIND, fingerprint, NAME)
+    items = unwrap(data, KIND, fingerprint, NAME)
     with decoding(NAME):
         directory = read_json(items[0])
     check_meta(directory, {"mode": text(), "pages": list_of(text())}, NAME)

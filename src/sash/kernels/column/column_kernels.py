@@ -132,15 +132,13 @@ class RowThreads:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or cores()
 
-    def ranges(self, rows: int) -> list[tuple[int, int]]:
-        """Split the rows into ranges of equal length, one per thread, of at least `SHARE` rows."""
-        shares = max(1, min(self.threads, rows // SHARE))
-        cuts = [rows * i // shares for i in range(shares + 1)]
-        return list(itertools.pairwise(cuts))
+    def ranges(self, rows: int, least: int | None = None) -> list[tuple[int, int]]:
+        """Split the rows into ranges of equal length, one per thread, of at least `least` rows: by default `SHARE`."""
+        return _cuts(rows, max(1, min(self.threads, rows // (least or SHARE))))
 
-    def run(self, task: Callable[[int, int], Any], rows: int) -> list[Any]:
-        """Run a task for each range of rows, and return the results."""
-        ranges = self.ranges(rows)
+    def run(self, task: Callable[[int, int], Any], rows: int, least: int | None = None) -> list[Any]:
+        """Run a task for each of the `ranges`, and return the results."""
+        ranges = self.ranges(rows, least)
         if len(ranges) == 1:
             return [task(0, rows)]
         return SharedWork(task, ranges).run(len(ranges))
@@ -267,6 +265,11 @@ def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
     shares = 1
     while 2 * (2 * shares) ** 2 * max(longest, 1) <= rows and rows // (2 * shares) >= SHARE:
         shares *= 2
+    return _cuts(rows, shares)
+
+
+def _cuts(rows: int, shares: int) -> list[tuple[int, int]]:
+    """Split rows into ranges of equal length."""
     return list(itertools.pairwise(rows * i // shares for i in range(shares + 1)))
 
 

@@ -209,8 +209,7 @@ def _key_range(threads: RowThreads, keys: Numbers) -> tuple[int, int]:
 
 def share(threads: RowThreads, task: Callable[[int, int], None], rows: int, longest: int) -> None:
     """Run a task for ranges of rows, each at least two windows long, because it also reads the window before it."""
-    shares = max(1, min(threads.threads, rows // max(column_kernels.SHARE, 2 * longest)))
-    RowThreads(shares).run(task, rows)
+    threads.run(task, rows, max(column_kernels.SHARE, 2 * longest))
 
 
 def table_bits(longest: int) -> int:

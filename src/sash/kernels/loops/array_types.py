@@ -1,4 +1,4 @@
-"""Array types that kernels and the engine share, and empty arrays."""
+"""Array types that kernels and the engine share, empty arrays, and longer ones."""
 
 from __future__ import annotations
 
@@ -18,3 +18,16 @@ States = tuple[NDArray[Any], ...]
 NO_INTS: Ints = np.zeros(0, np.int64)
 NO_FLAGS: Flags = np.zeros(0, np.bool_)
 """Empty flags, which kernels read as all true."""
+
+
+def enlarged(new: Numbers, old: Numbers) -> Numbers:
+    """The new array with the old values at its start; the old one if it is long enough."""
+    if len(old) >= len(new):
+        return old
+    new[: len(old)] = old
+    return new
+
+
+def longer(values: Numbers, length: int) -> Numbers:
+    """The values in an array of at least this length, padded with zeros."""
+    return enlarged(np.zeros((length, *values.shape[1:]), values.dtype), values)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sash.kernels.jit.compile import machine_code
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States, enlarged, longer
 from sash.kernels.loops.columnar import AggregateError, Columnar
 from sash.kernels.loops.eager_trees import BUILT, LabelTree, turn_trees
 from sash.kernels.loops.eager_windows import HEAD, RANGE
-from sash.kernels.loops.live_kernel import Structures, enlarged
+from sash.kernels.loops.live_kernel import Structures
 from sash.monoids.algebra import Kind, Monoid
 
 
@@ -170,9 +170,7 @@ class EagerTrees(Structures):
         """Reserve space for slots, and for rows in their blocks."""
         ints, floats = self.fields
         if slots > len(ints):
-            more = np.full((slots, ints.shape[1]), -1, np.int64), np.zeros((slots, floats.shape[1]))
-            more[0][: len(ints)], more[1][: len(floats)] = ints, floats
-            self.fields = more
+            self.fields = enlarged(np.full((slots, ints.shape[1]), -1, np.int64), ints), longer(floats, slots)
         self.grow(arena)
 
     def grow_bases(self, kernel: EagerKernel, bases: int) -> None:

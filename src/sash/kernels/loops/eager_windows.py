@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.kernels.loops.bound_rules import first_from, precedes, window_start
-from sash.kernels.loops.window_loops import divided
+from sash.kernels.loops.window_loops import divided, slide_end
 
 OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
 """The columns of a slot's head. PASSED: the number of rows of the key before the retained ones."""
@@ -288,7 +288,7 @@ def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
 
 def slide_number(t: Any, grid: Any) -> int:
     """The number of the first slide that ends after a time (or at it, if the end is closed)."""
-    offset, every, per, right, first, ends = grid
+    right, (offset, every, _, per, first, ends, _) = grid
     if len(ends) > 0:
         return int(first + first_from(ends, 0, len(ends), t, right))
     return numbered_slide(t, offset, every, per, right)
@@ -304,12 +304,6 @@ def numbered_slide(t: Any, offset: Any, every: Any, per: Any, right: bool) -> in
     while t < divided(offset + (k - 1) * every, per) or (right and t == divided(offset + (k - 1) * every, per)):
         k -= 1
     return int(k)
-
-
-def end_of_slide(k: int, grid: Any) -> Any:
-    """The end of a slide: by its number, or of a calendar from a table."""
-    offset, every, per, _, first, ends = grid
-    return ends[k - first] if len(ends) > 0 else divided(offset + k * every, per)
 
 
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
@@ -341,10 +335,10 @@ def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: 
                 upto = end_of(breaks, column, p, b)
         has_next = j + 1 < len(slots) and slots[j + 1] == s
         until = slide_number(times[j + 1], grid) if has_next else 0
-        position = first_from(time, p, b, end_of_slide(k, grid), from_end)
+        position = first_from(time, p, b, slide_end(k, grid[1]), from_end)
         while position < upto:
             k = slide_number(time[position], grid)
-            position = first_from(time, position, b, end_of_slide(k, grid), from_end)
+            position = first_from(time, position, b, slide_end(k, grid[1]), from_end)
             if (has_next and k >= until) or (kind == COUNTED and position - size_in_rows > p):
                 break
             if k > done:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.kernels.loops import key_loops
+from sash.kernels.loops.loop_cache import call_loop, with_python_integers
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -18,10 +18,11 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[n
     762356760737
     """
     out = np.zeros(len(offsets) - 1, np.int64)
-    key_loops.run(hash_all, np.ascontiguousarray(offsets), np.ascontiguousarray(data), out)
+    call_loop(hash_all, "", (np.ascontiguousarray(offsets), np.ascontiguousarray(data), out))
     return out.astype(np.uint64)
 
 
+@with_python_integers
 def hash_all(offsets: Any, data: Any, out: Any) -> None:
     """Fill `out` with the hash of each text."""
     for i in range(len(out)):

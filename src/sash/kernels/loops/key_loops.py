@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sash.kernels.jit.compile import is_switched_off, machine_code
 from sash.kernels.jit.numba_methods import NATIVE
+from sash.kernels.loops.loop_cache import with_python_integers
 
 HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
 """The columns of a record: its hash (-1: the slot is free), the last call that touched it, null bits, and words."""
@@ -27,32 +27,6 @@ KNOWN, FREED, TOUCHED, FRESH = 0, 1, 2, 3
 """Counters of a table: slots ever used, free ones among them, and slots that the last call touched and created."""
 
 MASK = 0x7FFFFFFFFFFFFFFF
-
-
-def run(kernel: Any, *arguments: Any) -> int:
-    """Run a hash kernel, compiled unless Numba is disabled; the types of its arguments never vary."""
-    if is_switched_off():
-        return _interpreted(kernel, *arguments)
-    code = _code.get(kernel)
-    if code is None:
-        code = _code[kernel] = machine_code(kernel, None, arguments)
-    found: int = code(*arguments)
-    return found
-
-
-def prepare(kernel: Any, *arguments: Any) -> None:
-    """Load or compile a hash kernel before it is needed (`live_kernel.prepare_loop` has the reason)."""
-    if kernel not in _code and not is_switched_off():
-        _code[kernel] = machine_code(kernel, None, arguments)
-
-
-_code: dict[Any, Any] = {}
-
-
-def _interpreted(kernel: Any, *arguments: Any) -> int:
-    """Run a kernel under NUMBA_DISABLE_JIT, on memoryviews, whose Python integers do not overflow."""
-    found: int = kernel(*(part.data if isinstance(part, np.ndarray) else part for part in arguments))
-    return found
 
 
 # ---- hashes ----
@@ -105,6 +79,7 @@ def bytes_hash(data: Any, start: int, end: int) -> int:
 # ---- keys ----
 
 
+@with_python_integers
 def find_keys(
     words: Any,
     nulls: Any,
@@ -179,6 +154,7 @@ def find_keys(
     return stop
 
 
+@with_python_integers
 def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, counts: Any) -> int:
     """Remove the keys of slots, and add the slots to the free list; returns how many were live.
 
@@ -214,6 +190,7 @@ def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, co
     return released
 
 
+@with_python_integers
 def index_keys(width: int, table: Any, records: Any, known: int) -> int:
     """Rehash the live records among the first `known` into an empty table; returns their number."""
     mask = (len(table) >> 1) - 1
@@ -237,6 +214,7 @@ def index_keys(width: int, table: Any, records: Any, known: int) -> int:
 # ---- bytes ----
 
 
+@with_python_integers
 def intern_bytes(
     offsets: Any,
     data: Any,
@@ -295,6 +273,7 @@ def intern_bytes(
     return stop
 
 
+@with_python_integers
 def index_bytes(old: Any, renamed: Any, table: Any) -> int:
     """Fill an empty table with the entries of an old one, by their new codes (-1: dropped; empty: unchanged)."""
     mask = (len(table) >> 1) - 1
@@ -314,6 +293,7 @@ def index_bytes(old: Any, renamed: Any, table: Any) -> int:
     return moved
 
 
+@with_python_integers
 def gather_bytes(codes: Any, starts: Any, arena: Any, places: Any, out: Any) -> int:
     """Copy the bytes of each code of 0 or more to out[places[i] : places[i + 1]]; returns their number."""
     copied = 0
@@ -327,6 +307,7 @@ def gather_bytes(codes: Any, starts: Any, arena: Any, places: Any, out: Any) -> 
     return copied
 
 
+@with_python_integers
 def count_uses(codes: Any, by: int, uses: Any) -> int:
     """Add `by` to the uses of each code of 0 or more; returns the change of the number of used codes."""
     changed = 0

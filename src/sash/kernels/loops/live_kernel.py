@@ -13,11 +13,11 @@ import numpy as np
 
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
-from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
+from sash.kernels.jit.compile import machine_code
 from sash.kernels.jit.numba_struct import AFTER, StructSpec
 from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops import live_loops
-from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States
+from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States, enlarged
 from sash.kernels.loops.columnar import AggregateError, Columnar
 from sash.kernels.loops.live_loops import HEAD
 from sash.kernels.loops.runner import Interpreted
@@ -61,29 +61,6 @@ LoopResults = tuple[Any, Flags, Ints, Ints]
 """Results of a loop: values, which are valid, and the counts of values at each range's start and end."""
 
 NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
-
-
-def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
-    """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
-    if is_switched_off():
-        return interpreted(kernel)(*arguments)
-    code = _loops.get((kernel, meaning))
-    if code is None:
-        code = _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
-    return code(*arguments)
-
-
-def prepare_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> None:
-    """Load or compile a loop for arguments of these types, unless it is loaded already.
-
-    A call prepares the loops that undo it before it changes anything: if they were loaded when memory has run out, LLVM
-    would abort the process ("Unable to allocate section memory!").
-    """
-    if (kernel, meaning) not in _loops and not is_switched_off():
-        _loops[kernel, meaning] = machine_code(kernel, meaning, arguments)
-
-
-_loops: dict[tuple[Any, Any], Any] = {}
 
 
 class Structures:
@@ -137,14 +114,6 @@ class Structures:
         return sum(leaf.nbytes for queue in self.storage for leaf in queue) if isinstance(self.spec, StructSpec) else 0
 
 
-def enlarged(new: Numbers, old: Numbers) -> Numbers:
-    """The new array with the old values at its start; the old one if it is long enough."""
-    if len(old) >= len(new):
-        return old
-    new[: len(old)] = old
-    return new
-
-
 class LiveKernel(Columnar):
     """The loops of an aggregate over live state, for the structures it will run on.
 
@@ -161,12 +130,13 @@ class LiveKernel(Columnar):
         warn: bool = True,
     ) -> None:
         self.elements, self._several = elements, several
-        self.no_rows: PlacedRows = ([], NO_FLAGS, NO_INTS, NO_INTS)
-        """No rows to lift."""
         self._code: dict[Any, Any] = {}
         super().__init__(monoid, kinds, tuple(structures) if elements != "running" else (Running,), warn)
         if not self.compiled:
             self.no_rows = ([], NO_FLAGS, NO_INTS, NO_INTS)
+
+    no_rows: PlacedRows
+    """No rows to lift."""
 
     def compile_loops(self) -> None:
         self._results = tuple(np.dtype(DTYPES[kind]) for kind in self.layouts.result.leaves)

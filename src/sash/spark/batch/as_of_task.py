@@ -18,16 +18,16 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, no_rows, together
 from sash.engine.as_of_executor import AsOfExecutor
-from sash.engine.key_values import key_column, keys_of
+from sash.engine.sorted_rows import SortedRows
 from sash.engine.spine_rows import SpineColumns
-from sash.engine.time_numbers import since
+from sash.engine.time_numbers import is_gap
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.planner import plan
 from sash.spark.batch.range_task import trimmed_lookback
 from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 from sash.spark.spark_types import casts, wire_schema
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 PIECE = 1 << 17
 """The minimum number of new rows in a piece."""
@@ -60,6 +60,7 @@ class AsOfPieces:
         self.piece = piece
         self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
         self.executor = AsOfExecutor(plan(self.bound_query), lambda: now, threads=1)
+        self.sorted = SortedRows(self.bound_query)
         self.fields = layout.result_fields()
         self.read = layout.schema.names[1 : -len(layout.spine)]
         self.events = (no_rows(layout.schema) if lookback is None else lookback).select(self.read)
@@ -79,7 +80,7 @@ class AsOfPieces:
 
     def _piece(self, last: bool) -> pa.RecordBatch:
         new = together(self.waiting, self.layout.schema)
-        settled = new.num_rows if last else self._last_peers(new)
+        settled = new.num_rows - (0 if last else self.sorted.waiting(new, self._time(new)[0]))
         rows, rest = new.slice(0, settled), new.slice(settled)
         is_spine = rows.column(0).to_numpy(zero_copy_only=False)
         events = together([self.events, rows.filter(array(~is_spine)).select(self.read)], self.events.schema)
@@ -102,19 +103,10 @@ class AsOfPieces:
         made = pa.RecordBatch.from_arrays([*kept, *columns], names=names)
         return casts(made, wire_schema(made.schema))
 
-    def _last_peers(self, rows: pa.RecordBatch) -> int:
-        """The first of the peers at the end, rows with the same key and time: more of them may follow."""
-        time, codes = self._time(rows)[0], self._key_codes(rows)
-        same = (time == time[-1]) & (codes == codes[-1])
-        return int(len(same) - np.argmin(same[::-1])) if not same.all() else 0
-
-    def _key_codes(self, rows: pa.RecordBatch) -> np.ndarray:
-        return keys_of([key_column(rows.column(by)) for by in self.bound_query.by], rows.num_rows).codes
-
     def _still_needed(self, events: pa.RecordBatch, rest: pa.RecordBatch) -> pa.RecordBatch:
         """The events that windows at the remaining rows hold: of the same key, as far back as its windows reach."""
         following = rest.slice(0, 1).select(self.read)
-        codes = self._key_codes(together([events, following], events.schema))
+        codes = self.sorted.codes(together([events, following], events.schema))
         time, timed = self._time(following)
         of_key = events.filter(array(codes[:-1] == codes[-1]))
         if not timed.all():  # rows without a time come first in their key
@@ -129,7 +121,7 @@ class AsOfPieces:
         if gap is None:
             return kept
         time, timed = self._time(events)
-        gaps = np.flatnonzero(since(time[timed][1:], time[timed][:-1]) >= gap)
+        gaps = np.flatnonzero(is_gap(gap, time[timed][1:], time[timed][:-1]))
         session = events.filter(array(timed)).slice(int(gaps[-1]) + 1 if len(gaps) else 0)
         return session if session.num_rows > kept.num_rows else kept
 
@@ -138,14 +130,11 @@ class AsOfPieces:
         return self.bound_query.time.numbers(rows.column(self.bound_query.time.column))
 
 
-class AsOfTask:
+class AsOfTask(WorkerTask):
     """Computes a query as of a spine on the batches of a partition, sorted by key and time."""
 
     def __init__(self, layout: SpineLayout, now: float) -> None:
         self.layout, self.now, self.rows = layout, now, PIECE
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pieces = None

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.key_values import key_column, keys_of
+from sash.engine.time_numbers import since
 from sash.plan.time_axis import TimeAxis
 from sash.spark.batch.time_ranges import Buckets
 from sash.spark.worker_io import rechunk
@@ -77,7 +78,7 @@ class KeyHistogram:
         time, weight = time[order], weight[order]
         starts = np.arange(0, len(time), width)
         if self.gap is not None:
-            gaps = np.diff(time)
+            gaps = since(time[1:], time[:-1])
             wide = np.flatnonzero(gaps >= self.gap)
             longest = wide[np.argsort(gaps[wide], kind="stable")[-RUNS * self.ranges :]]
             starts = np.union1d(starts, longest + 1)

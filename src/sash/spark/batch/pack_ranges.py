@@ -15,7 +15,7 @@ from sash.plan.query import Query
 from sash.spark.arrow_ipc import blob_array
 from sash.spark.batch.shuffle_routing import ShuffleRouting
 from sash.spark.row_groups import grouped
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 ROWS = 1 << 18
 """Rows that are packed together, to spread the fixed cost of a blob."""
@@ -24,16 +24,13 @@ RANGE, PIECE, OWN, BLOB = "range", "piece", "own", "rows"
 PACKED = pa.schema([(RANGE, pa.int32()), (PIECE, pa.int32()), (OWN, pa.bool_()), (BLOB, pa.binary())])
 
 
-class PackRanges:
+class PackRanges(WorkerTask):
     """Packs the rows of a partition in a worker, before the shuffle."""
 
     def __init__(self, query: Query, schema: pa.Schema, routing: ShuffleRouting) -> None:
         self.query, self.schema, self.routing, self.rows = query, schema, routing, ROWS
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._packed(batches))
-
-    def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_query = self.query.bind(self.schema)
         for batch in rechunk(batches, self.schema, self.rows):
             pieces = self.routing.piece_of(batch, bound_query)

@@ -23,7 +23,7 @@ from sash.plan.query import Query
 from sash.spark.arrow_ipc import blob_batch, blob_of
 from sash.spark.batch.pack_ranges import PACKED
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
-from sash.spark.worker_io import message_only
+from sash.spark.worker_io import WorkerTask
 
 WINDOWS = 1024
 """An upper bound of the number of Lifetime windows of a query."""
@@ -37,7 +37,7 @@ class CarriedPartials:
     partials: list[tuple[int, pa.RecordBatch]]
 
 
-class PartialFold:
+class PartialFold(WorkerTask):
     """Aggregates the rows of each range in a worker, and sends its partials to every later range of the key.
 
     `lasts`: by range, the last range of its key.
@@ -52,10 +52,7 @@ class PartialFold:
         self.query = Query(windows.get("", windows), by=query.by, on=query.on, **options, **aggregates)
         self.schema, self.now, self.lasts = schema, now, lasts
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._partials(batches))
-
-    def _partials(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         of_one_key = replace(self.query.bind(self.schema), by=())
         operator, current = None, -1
         for one in unpack_ranges(batches):

@@ -15,21 +15,18 @@ from sash.engine import Operator
 from sash.engine.chunked import ChunkedExecutor, over_sorted
 from sash.plan.query import Query
 from sash.spark.spark_types import casts, wire_schema
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 ROWS = 65536
 """Rows in a call of the operator, to amortise its fixed cost: with Spark's 10,000 a row takes two to three times as
 long."""
 
 
-class PartitionTask:
+class PartitionTask(WorkerTask):
     """Runs a query on the batches of a partition. `now` is the clock, the same for all workers."""
 
     def __init__(self, query: Query, schema: pa.Schema, now: float) -> None:
         self.query, self.schema, self.now, self.rows = query, schema, now, ROWS
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         operator = None

@@ -23,6 +23,7 @@ from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, result_schema
 from sash.spark.batch.queries_task import SECTION, TOGETHER, QueriesTask, Sections, struct_name
+from sash.spark.batch.range_split import may_split
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.shipping import by_value
@@ -82,11 +83,6 @@ def explain_queries_batch(queries: Queries, data: Any) -> list[str]:
         if sections.together:
             lines.append(f"  computed together, with the input columns stored once: {', '.join(sections.together)}")
     return [*lines, *(f"{name}: a plan of its own" for name in separate)]
-
-
-def may_split(query: Query) -> bool:
-    """Do the options allow that rows of a key are split by time ranges?"""
-    return query.options.split not in (None, 1) or (query.options.split is None and not query.by)
 
 
 def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]]:

@@ -24,7 +24,7 @@ from sash.plan.query import Query
 from sash.plan.tagged_results import tagged_batch, tagged_schema
 from sash.spark.batch.partition_task import ROWS
 from sash.spark.spark_types import casts, wire_schema
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 SECTION = "_section"
 """The column with the number of a row's section."""
@@ -97,14 +97,11 @@ def _numbered(fields: list[pa.Field]) -> list[pa.Field]:
     return [pa.field(f"f{i}", field.type) for i, field in enumerate(fields)]
 
 
-class QueriesTask:
+class QueriesTask(WorkerTask):
     """Runs several queries on the batches of a partition. `now` is the clock, the same for all workers."""
 
     def __init__(self, sections: Sections, now: float) -> None:
         self.sections, self.now = sections, now
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._results(batches))
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         executors: list[SharedChunks | QueriesOperator] = []

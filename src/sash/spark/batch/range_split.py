@@ -65,10 +65,16 @@ class RangeSplit:
     partitions: int
 
 
+def may_split(query: Query) -> bool:
+    """Do the options allow that rows of a key are split by time ranges?"""
+    asked = query.options.split
+    return asked != 1 if asked is not None else not query.by
+
+
 def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
     """Plan a split of the rows; None if they are not split. Runs one action, if it is needed to decide."""
     asked = bound_query.query.options.split
-    if asked == 1 or (asked is None and bound_query.by) or why_not_split(bound_query) is not None:
+    if not may_split(bound_query.query) or why_not_split(bound_query) is not None:
         return None
     wanted = asked or _partitions(data)
     if wanted == 1:

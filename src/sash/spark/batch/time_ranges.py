@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.engine.time_numbers import is_gap
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
 Numbers = NDArray[Any]
@@ -145,15 +146,7 @@ def _session_starts(buckets: Buckets, gap: Number) -> Numbers:
     """The times before which there is certainly no row for at least a gap."""
     order = np.argsort(buckets.low, kind="stable")
     low, latest = buckets.low[order], np.maximum.accumulate(buckets.high[order])
-    wide = (low[1:] > latest[:-1]) & (_difference(low[1:], latest[:-1]) >= gap)
-    return np.unique(low[1:][wide])
-
-
-def _difference(later: Numbers, earlier: Numbers) -> Numbers:
-    """How much later; unsigned, so that times near both ends of 64 bits do not wrap."""
-    if later.dtype.kind == "f":
-        return later - earlier
-    return later.astype(np.uint64) - earlier.astype(np.uint64)
+    return np.unique(low[1:][is_gap(gap, low[1:], latest[:-1])])
 
 
 def _read_from(buckets: Buckets, lookback: Lookback, begin: Number) -> Number | None:

@@ -25,22 +25,19 @@ from sash.spark.row_groups import grouped
 from sash.spark.stream.hot_keys import key_name
 from sash.spark.stream.sharding import FIRST, labels, shard_of
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
-from sash.spark.worker_io import message_only, rechunk
+from sash.spark.worker_io import WorkerTask, rechunk
 
 ROWS = 1 << 17
 """Rows that are packed together, to spread the fixed cost of a blob."""
 
 
-class PackShards:
+class PackShards(WorkerTask):
     """Packs the rows of a partition."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return message_only(self._packed(batches))
-
-    def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         latest = PackedRow(FIRST)
         has_rows = False
         for batch in rechunk(batches, self.spec.given, ROWS):

@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.plan import validation
 from sash.plan.byte_size import byte_size
-from sash.plan.combined_query import COMMON, CombinedQuery
+from sash.plan.combined_query import CombinedQuery
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.plan.tagged_results import QUERY
@@ -124,7 +124,7 @@ def one_state(queries: Queries) -> CombinedQuery:
     """The queries of a stream as one. Raises ValueError if they cannot share one state."""
     first, *others = queries.groups()
     if others:
-        differ = [name for name in COMMON if getattr(others[0], name) != getattr(first, name)]
+        differ = first.differences(others[0])
         what = ", ".join(f"{name}=" for name in differ) or "windows that end after their row"
         raise ValueError(
             f"queries on a stream share one state, and {next(iter(others[0].members))!r} differs from "
