@@ -52,6 +52,44 @@ OF_OTHER_PACKAGES = {
 """Objects of Python, NumPy, pandas, Numba, pyspark and rocksdict, which have no method for it."""
 
 
+SHARED_BY_DESIGN = {
+    "engine/ahead_assigner.py: self.arena.heads[]",
+    "engine/bucket_log.py: engine.table.add()",
+    "engine/bucket_log.py: self.engine.table[]",
+    "engine/durable_state.py: engine.table.add()",
+    "engine/durable_state.py: self.engine.table[]",
+    "engine/element_counts.py: self.arena.columns[]",
+    "engine/emitter.py: engine.table.add()",
+    "engine/emitter.py: self.engine.table[]",
+    "engine/pane_assigner.py: self.arena.columns[]",
+    "engine/row_assigner.py: self.arena.columns[]",
+    "engine/row_assigner.py: self.arena.heads[]",
+    "engine/waiting_rows.py: self.arena.columns[]",
+}
+"""Columns of a slot table or arena that the writer has added itself, or stores for the one that has."""
+
+
+CONTAINERS_OF_OTHERS = {
+    "cli/job_script.py: sys.path[]",
+    "engine/metrics.py: made.__dict__.update()",
+    "frames/accessors.py: sys.meta_path.insert()",
+    "frames/pandas_adapter.py: frame.columns.insert()",
+    "kernels/jit/numba_methods.py: copy.__dict__.update()",
+    "kernels/jit/quick_compiler.py: function._impl_keys[]",
+    "spark/session.py: os.environ[]",
+    "spark/shipping.py: os.environ[]",
+    "spark/worker_io.py: os.environ[]",
+}
+"""Containers of Python, pandas and Numba, which have no other method for it."""
+
+
+MUTATORS = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "fill", "insert", "pop", "popitem", "popleft"),
+    *("remove", "setdefault", "sort", "update"),
+}
+"""Methods that change a list, dict, set, deque or array."""
+
+
 OF_FUNCTIONS = {"__doc__", "__kwdefaults__", "__module__", "__name__", "__qualname__"}
 """Attributes of functions that kernels and decorators set."""
 
@@ -101,6 +139,92 @@ def assigned_from_outside(tree: ast.AST, classes: Classes, owner: str = "") -> I
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and not owner:
             yield f"setattr({without_arguments(node.args[0])})"
         yield from assigned_from_outside(node, classes, node.name if isinstance(node, ast.ClassDef) else owner)
+
+
+def without_subscripts(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def is_view(node: ast.expr) -> bool:
+    """Whether an expression is an attribute, or a column of one by its name: indexing by an array copies."""
+    while isinstance(node, ast.Subscript):
+        names = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if not any(isinstance(name, ast.JoinedStr | ast.Constant | ast.Call) for name in names):
+            return isinstance(node.slice, ast.Name) and node.slice.id == "name" and is_view(node.value)
+        node = node.value
+    return isinstance(node, ast.Attribute)
+
+
+def local_names(function: ast.AST) -> dict[str, ast.expr]:
+    """The local names of attributes in a function."""
+    found: dict[str, ast.expr] = {}
+
+    def bind(target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name) and is_view(value):
+            found[target.id] = without_subscripts(value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for pair in zip(target.elts, value.elts, strict=False):
+                bind(*pair)
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind(target, node.value)
+    return found
+
+
+def changed_from_outside(
+    tree: ast.AST, classes: Classes, owner: str = "", names: dict[str, ast.expr] | None = None
+) -> Iterator[str]:
+    """The containers in attributes that are changed outside of their class, also by a local name."""
+    names = names or {}
+    for node in ast.iter_child_nodes(tree):
+        target, how = None, "[]"
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target = without_subscripts(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+            target, how = without_subscripts(node.func.value), f".{node.func.attr}()"
+        if isinstance(target, ast.Name):
+            target = names.get(target.id)
+        if isinstance(target, ast.Attribute) and not is_self(target.value):
+            is_own = isinstance(target.value, ast.Name) and target.attr in classes.attributes(owner)
+            if not is_own:
+                yield f"{without_arguments(target)}{how}"
+        known = local_names(node) if isinstance(node, ast.FunctionDef) else names
+        yield from changed_from_outside(node, classes, node.name if isinstance(node, ast.ClassDef) else owner, known)
+
+
+def test_containers_are_changed_by_the_class_that_has_them() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+    classes = Classes(list(trees.values()))
+    found = {
+        f"{path.relative_to(ROOT)}: {target}"
+        for path, tree in trees.items()
+        for target in changed_from_outside(tree, classes)
+    }
+    assert found == SHARED_BY_DESIGN | CONTAINERS_OF_OTHERS
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("self.x[0] = 1; self.x.append(1)", []),
+        ("twin = Owner(); twin.x[0] = 1", []),
+        ("other.y[0] += 1", ["other.y[]"]),
+        ("del other.y['a'][0]", ["other.y[]"]),
+        ("self.x.y.append(1)", ["self.x.y.append()"]),
+        ("y = other.y; y[0] = 1", ["other.y[]"]),
+        ("x, y = self.x, other.y['a']; x[0] = y[0] = 1", ["other.y[]"]),
+        ("y = other.y[self.x]; y[0] = 1", []),
+        ("y = other.y; y.sort()", ["other.y.sort()"]),
+    ],
+)
+def test_the_check_finds_changes_from_outside(body: str, found: list[str]) -> None:
+    source = f"class Owner:\n  x: int\n  def method(self, other):\n    {body}\n"
+    tree = ast.parse(source)
+    assert list(changed_from_outside(tree, Classes([tree]))) == found
 
 
 def test_attributes_are_assigned_by_their_class_alone() -> None:

@@ -119,8 +119,8 @@ class PageCache:
 
     def _take_arrived(self, F: int) -> None:
         """Decode the pages that were read ahead."""
-        while self._writer.arrived:
-            name, data = self._writer.arrived.popleft()
+        while (arrived := self._writer.take_arrived()) is not None:
+            name, data = arrived
             level, page = self._pages.level_and_page(name)
             self._fetching.discard((level, page))
             if data is not None and head_page(level, F) <= page and page not in self.chunks[level]:

@@ -35,6 +35,10 @@ class Partition:
     on: tuple[str, ...]
     aggregates: dict[str, Aggregated] = field(default_factory=dict)
 
+    def add(self, name: str, made: Aggregated) -> None:
+        """Add an aggregate."""
+        self.aggregates[name] = made
+
 
 class Selected(NamedTuple):
     """The partitions, windows and columns of a SELECT."""
@@ -144,7 +148,7 @@ class RowsReader(SelectReader):
         if len(self.places) > 1:
             raise UnsupportedSQL(f"{text_of(e)} has two partitions or orders: compute each in a separate column")
         place = next(iter(self.places), next(iter(self.partitions), ((), ())))
-        self.partitions.setdefault(place, Partition(*place)).aggregates[source] = made  # type: ignore[assignment]
+        self.partitions.setdefault(place, Partition(*place)).add(source, made)  # type: ignore[arg-type]
 
     def _value(self, e: Any) -> Aggregated:
         """The value of an expression at the row itself."""

@@ -83,6 +83,36 @@ class Arena:
             fill(old, new)
         return {name: made[id(old)] for name, old in self.columns.items()}
 
+    def remove(self, name: Any) -> None:
+        """Remove a column, if it exists."""
+        self.columns.pop(name, None)
+
+    def add_follower(self, follower: SlotStructures) -> None:
+        """Let the queues of structures grow and move with this arena."""
+        self.followers.append(follower)
+
+    def put(self, name: Any, places: Ints, values: NDArray[Any]) -> None:
+        """Write a column at these places."""
+        self.columns[name][places] = values
+
+    # ---- heads ----
+
+    def set_heads(self, slots: Ints, columns: int | slice, values: Ints) -> None:
+        """Set some columns of the heads of slots."""
+        self.heads[slots, columns] = values
+
+    def blocks(self, slots: Ints) -> Ints:
+        """A copy of the offsets and capacities of slots, for `restore_blocks`."""
+        return self.heads[slots, : CAPACITY + 1]
+
+    def restore_blocks(self, slots: Ints, blocks: Ints) -> None:
+        """Restore offsets and capacities of slots."""
+        self.heads[slots, : CAPACITY + 1] = blocks
+
+    def drop_blocks(self, slots: Ints) -> None:
+        """Forget the blocks of slots, without freeing them: their heads were loaded from other memory."""
+        self.heads[slots, : CAPACITY + 1] = 0
+
     # ---- blocks ----
 
     def release(self, slots: Ints) -> None:

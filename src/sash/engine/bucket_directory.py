@@ -141,6 +141,14 @@ class BucketDirectory:
             self.members[i] = np.sort(slots)
         self.loaded[i], self.used[i] = True, call
 
+    def note_used(self, some: Ints | Sequence[int], call: int) -> None:
+        """Record that a call uses the keys of some buckets."""
+        self.used[some] = call
+
+    def describe(self, some: Sequence[int], due: NDArray[Any], keys: Ints, elements: Ints, generation: int) -> None:
+        """Set the statistics of buckets that are written."""
+        self.due[some], self.keys[some], self.elements[some], self.generation[some] = due, keys, elements, generation
+
     def unloading(self, leaving: Flags) -> Sequence[partial[Any]]:
         """The changes that mark some buckets as only in the store, for `all_at_once`."""
         members = self.members

@@ -154,7 +154,7 @@ class BucketLogs:
         self.engine.table[NUMBER][:] = -1
         for a, arena in enumerate(self.arenas):
             self.engine.table[tail_name(a)][:] = 0
-            arena.columns.pop(SEGMENT, None)
+            arena.remove(SEGMENT)
 
     def _set(self, name: str, slots: Ints, values: Ints | int) -> None:
         """Set a column of some slots, and save the old values: the step's journal may not have these slots."""

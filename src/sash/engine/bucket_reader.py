@@ -181,7 +181,7 @@ class BucketReader:
                 rows += one.batch.num_rows
             require(held <= totals, "an element is later than the last row of its key")
             if held.sum() != rows or not np.array_equal(totals, back):
-                stored.counted.add(aggregate.name)
+                stored.note_counted(aggregate.name)
 
 
 class _Needed(NamedTuple):

@@ -50,6 +50,20 @@ class ResultColumn:
             self.made = to_arrow(self.numbers, self.valid, self.type)
         return self.made
 
+    def take_numbers(self) -> Numbers | None:
+        """Take over the array: floats, in which nulls are overwritten with NaN, or integers without a null; else None.
+
+        `arrow` still returns the same results, until the new owner of the array changes it.
+        """
+        numbers, valid = self.numbers, self.valid
+        if numbers is None or self.type not in (pa.float64(), pa.int64()):
+            return None
+        if valid is not None and not valid.all():
+            if numbers.dtype.kind != "f":
+                return None
+            numbers[~valid] = np.nan
+        return numbers
+
 
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; created at first use."""

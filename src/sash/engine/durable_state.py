@@ -138,7 +138,7 @@ class DurableState(StoredState):
         if rows and not everything and len(buckets):
             hashes = keys_of(columns, rows).hashes() if columns else np.zeros(1, np.uint64)
             touched = np.unique(buckets.of(hashes))
-            buckets.used[touched] = self.call
+            buckets.note_used(touched, self.call)
             wanted = np.union1d(wanted, touched[~buckets.loaded[touched]])
         self.load_buckets(wanted)
 
@@ -224,7 +224,7 @@ class DurableState(StoredState):
             self._numbering = engine.numbering
         uncertain = buckets.named(self.transaction.uncertain)
         touched = sorted({*buckets.changed_members(changed, engine.gone, hashes), *uncertain})
-        buckets.used[touched] = self.call
+        buckets.note_used(touched, self.call)
         for stop in range(len(touched), 0, -TOGETHER):  # from the last on: a split renumbers the buckets after it
             self._write_together(touched[max(stop - TOGETHER, 0) : stop])
 
@@ -281,10 +281,10 @@ class DurableState(StoredState):
         for assigner in self.codec.arenas:
             heads = assigner.arena.heads
             elements += heads[slots, BACK] - heads[slots, FRONT]
-        buckets, edges = self.buckets, np.cumsum(counts) - counts
-        buckets.due[several] = np.minimum.reduceat(self.engine.table["stamps"][slots, DUE], edges)
-        buckets.keys[several], buckets.elements[several] = counts, np.add.reduceat(elements, edges)
-        buckets.generation[several] = self.transaction.generation
+        edges = np.cumsum(counts) - counts
+        due = np.minimum.reduceat(self.engine.table["stamps"][slots, DUE], edges)
+        held = np.add.reduceat(elements, edges)
+        self.buckets.describe(several, due, counts, held, self.transaction.generation)
 
     def detach(self) -> None:
         """Keep the state only in memory from now on, without segments in a store."""

@@ -7,7 +7,7 @@ rows' columns ──▶ lift ──▶ states by row number ──▶ trees by s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,6 +170,18 @@ class EagerAggregate:
         trees = self.trees
         used = rows + len(trees.base_non_null)
         self.values.compact(used, lambda i: [self.states[i][live()], trees.bases[i][trees.base_non_null]])
+
+    # ---- stored states ----
+
+    def load_rows(self, rids: Ints, non_null: Flags, columns: Sequence[pa.Array]) -> None:
+        """Load stored states of rows by number."""
+        self.non_null[rids] = non_null
+        self.values.load(self.states, rids, columns)
+
+    def load_bases(self, at: Ints, non_null: Flags, columns: Sequence[pa.Array]) -> None:
+        """Load stored bases."""
+        self.trees.set_presence(at, non_null)
+        self.values.load(self.trees.bases, at, columns)
 
     @property
     def nbytes(self) -> int:

@@ -125,6 +125,14 @@ class EagerJournal:
             bases = [_joined(*pair) for pair in zip(self.bases, bases, strict=True)]
         self.slots, self.bases, self.saved = slots, bases, saved
 
+    def copy_order(self, slot: int, time: NDArray[Any], rids: Ints) -> None:
+        """Save the order of a slot's rows before the call."""
+        self.copies.append((slot, time, rids))
+
+    def revise(self, rids: Ints, before: Ints) -> None:
+        """Save the revisions of rows before the call."""
+        self.revised.append((rids, before))
+
     def free_rows_later(self, *rids: Ints) -> None:
         """Free these row numbers when the call is committed."""
         self.dropped += rids

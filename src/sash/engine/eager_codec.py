@@ -29,10 +29,9 @@ from sash.engine.eager_rows import NewRows
 from sash.engine.eager_timers import expiry
 from sash.engine.input_encoding import numbers
 from sash.engine.state_checks import require
-from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import Watermark
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, States
-from sash.kernels.loops.eager_windows import COUNT, PASSED, STRIDE
+from sash.kernels.loops.eager_windows import COUNT, PASSED
 from sash.stores.envelope import decoding
 
 GONE = -2
@@ -176,15 +175,13 @@ class EagerCodec:
     def _load_keys(self, keys: pa.RecordBatch, slots: Ints) -> None:
         state = self.state
         self._retained[slots] = numbers(keys.column("kept"))
-        state.rows.heads[slots, PASSED] = numbers(keys.column("passed"))
-        state.last[slots], state.alive[slots] = numbers(keys.column("last")), True
+        state.rows.load_passed(slots, numbers(keys.column("passed")))
+        state.load_keys(slots, numbers(keys.column("last")))
         for a in range(state.rules.anchors):
-            state.anchored[slots, a] = numbers(keys.column(f"anchored{a}"))
-            state.begins[slots, a] = numbers(keys.column(f"begin{a}"))
+            state.load_anchors(a, slots, numbers(keys.column(f"anchored{a}")), numbers(keys.column(f"begin{a}")))
             at = slots * state.rules.anchors + a
             for p, aggregate in enumerate(state.aggregates):
-                aggregate.trees.base_non_null[at] = numbers(keys.column(f"base{a}:{p}"))
-                _take(aggregate, aggregate.trees.bases, at, keys, f"base{a}:{p}")
+                aggregate.load_bases(at, *_stored(aggregate, keys, f"base{a}:{p}"))
 
     def _load_rows(
         self, names: list[str], pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]
@@ -204,12 +201,11 @@ class EagerCodec:
             with decoding(name):
                 self._load_columns(page[1], rids[here])
             at += count
-        rows.set_times(rids, time)
-        rows.slot_of[rids] = of
+        rows.load_places(rids, of, time)
         revised = _later_revisions(pages)
         arrival = rows.arrival[rids]
         for i in np.flatnonzero(np.isin(arrival, np.fromiter(revised, np.int64, len(revised)))).tolist():
-            rows.revision[rids[i]] = revised[int(arrival[i])]
+            rows.set_revisions(rids[i : i + 1], revised[int(arrival[i])])
         existing = np.flatnonzero(state.alive[of] & (rows.revision[rids] != GONE))
         codes = rows.tie_codes[rids[existing]]
         parts = tuple(codes[:, k] for k in reversed(range(codes.shape[1])))
@@ -221,8 +217,7 @@ class EagerCodec:
         order = order[remaining <= self._retained[of[order]]]
         touched, more = np.unique(of[order], return_counts=True)
         state.reserve(touched, more)
-        rows.labels[rids[order]] = STRIDE // 2**16 * (np.arange(len(order)) + 1)
-        rows.insert(NewRows(of[order], time[order], rids[order], order), np.zeros(len(order), np.int64))
+        rows.load_order(NewRows(of[order], time[order], rids[order], order))
         is_retained = np.zeros(total, np.bool_)
         is_retained[order] = True
         rows.release(rids[~is_retained])
@@ -232,18 +227,13 @@ class EagerCodec:
     def _load_columns(self, batch: pa.RecordBatch, rids: Ints) -> None:
         """Load the columns of rows, in any order."""
         state, rows = self.state, self.state.rows
-        rows.arrival[rids], rows.revision[rids] = numbers(batch.column("arrival")), numbers(batch.column("revision"))
+        deltas = {name: numbers(batch.column(f"delta:{name}")) for name in rows.deltas}
+        rows.load(rids, numbers(batch.column("arrival")), numbers(batch.column("revision")), deltas)
         if len(rows.columns.schema) and len(rids):
             columns = [batch.column(f"row:{name}") for name in rows.columns.schema.names]
-            logged = pa.RecordBatch.from_arrays(columns, schema=rows.columns.schema)
-            rows.columns.set(rids, BatchColumns(logged), {})
-            if state.bound_query.ties:
-                rows.tie_codes[rids] = rows.tie_code([logged.column(name) for name in state.bound_query.ties])
-        for name, values in rows.deltas.items():
-            values[rids] = numbers(batch.column(f"delta:{name}"))
+            rows.load_columns(rids, pa.RecordBatch.from_arrays(columns, schema=rows.columns.schema))
         for p, aggregate in enumerate(state.aggregates):
-            aggregate.non_null[rids] = numbers(batch.column(f"state:{p}"))
-            _take(aggregate, aggregate.states, rids, batch, f"state:{p}")
+            aggregate.load_rows(rids, *_stored(aggregate, batch, f"state:{p}"))
 
     def _load_slides(self, pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]) -> None:
         for w, records in enumerate(self.records):
@@ -276,6 +266,7 @@ def _put(columns: dict[str, pa.Array], name: str, aggregate: EagerAggregate, non
         columns[f"{name}:{i}"] = column
 
 
-def _take(aggregate: EagerAggregate, states: States, at: Ints, batch: pa.RecordBatch, name: str) -> None:
-    """Load stored states into places."""
-    aggregate.values.load(states, at, [batch.column(f"{name}:{i}") for i in range(len(states))])
+def _stored(aggregate: EagerAggregate, batch: pa.RecordBatch, name: str) -> tuple[Flags, list[pa.Array]]:
+    """Which stored states are not null, and their columns."""
+    columns = [batch.column(f"{name}:{i}") for i in range(len(aggregate.states))]
+    return numbers(batch.column(name)), columns

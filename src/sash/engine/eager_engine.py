@@ -147,12 +147,7 @@ class EagerEngine:
         state.enter(change, slots)
         affected: Any = self.results.apply(change, known)
         self._require_rising(change)
-        state.alive[slots] = True
-        if len(new):
-            # the last new row of each slot; of another slot where it has none
-            newest = slice(-1, None) if one else new.slots.searchsorted(slots, side="right") - 1
-            last = new.slots[newest]
-            state.last[last] = np.maximum(state.last[last], new.time[newest])
+        state.touch(slots, new)
         entered, left = change.entered, change.left
         for work, rows_in in zip(works, lifted, strict=True):
             work.change_rows(rows_in, entered, left)

@@ -105,8 +105,8 @@ class RowResults:
         at, rids, before = out[0, :emitted], out[1, :emitted], out[2, :emitted]
         revision = before + 1
         assert state.journal is not None
-        state.journal.revised.append((rids, before))
-        rows.revision[rids] = revision
+        state.journal.revise(rids, before)
+        rows.set_revisions(rids, revision)
         columns = rows.columns.take(rids)
         columns += self.projector.outputs(
             lambda window, number: answered.column(number, at + (ranges.split + window * count))

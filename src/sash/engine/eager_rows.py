@@ -8,7 +8,7 @@ The numbers of dropped rows are reused. Blocks are powers of two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import Ints, longer
-from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, START
+from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
 
@@ -114,6 +114,34 @@ class OrderedRows:
         """Load or compile a loop over the ordered rows."""
         prepare_loop(kernel, self.kind, arguments)
 
+    # ---- stored rows ----
+
+    def load(self, rids: Ints, arrival: Ints, revision: Ints, deltas: Mapping[str, NDArray[Any]]) -> None:
+        """Load attributes of rows by number; `deltas` has the values of each column of a Delta window."""
+        self.arrival[rids], self.revision[rids] = arrival, revision
+        for name, values in self.deltas.items():
+            values[rids] = deltas[name]
+
+    def load_columns(self, rids: Ints, logged: pa.RecordBatch) -> None:
+        """Load the columns of rows by number, and their tie-breakers."""
+        self.columns.set(rids, BatchColumns(logged), {})
+        if self.bound_query.ties:
+            self.tie_codes[rids] = self.tie_code([logged.column(name) for name in self.bound_query.ties])
+
+    def load_places(self, rids: Ints, slots: Ints, time: NDArray[Any]) -> None:
+        """Load the slots and times of rows by number."""
+        self.set_times(rids, time)
+        self.slot_of[rids] = slots
+
+    def load_order(self, rows: NewRows) -> None:
+        """Append rows to slots without any, in their order, with labels at equal distances."""
+        self.labels[rows.rids] = STRIDE // 2**16 * (np.arange(len(rows)) + 1)
+        self.insert(rows, np.zeros(len(rows), np.int64))
+
+    def load_passed(self, slots: Ints, passed: Ints) -> None:
+        """Load how many rows of each slot have been dropped."""
+        self.heads[slots, PASSED] = passed
+
     # ---- row numbers ----
 
     def number(self, given: TimedRows, columns: BatchColumns, slots: Ints, touched: Ints) -> tuple[NewRows, Ints]:
@@ -144,6 +172,10 @@ class OrderedRows:
         self.times[rids] = time
         for rule in self.rules.calendars:
             self.delta_ints[rids, rule.columns.calendar] = rule.starts(time)
+
+    def set_revisions(self, rids: Ints, revisions: Ints | int) -> None:
+        """Set the revisions of rows."""
+        self.revision[rids] = revisions
 
     def tie_code(self, columns: Sequence[pa.Array]) -> Ints:
         """Encode tie-breakers; this may change the codes of other rows."""
@@ -292,6 +324,27 @@ class OrderedRows:
         """Insert new rows at their places."""
         given = (rows.slots, places, rows.time, rows.rids)
         self.run(eager_order.insert_rows, *given, self.heads, self.lists, self.rules.gaps)
+
+    def drop_first(self, slots: Ints, counts: Ints) -> None:
+        """Remove the first rows of slots from their order."""
+        for column, sign in ((START, 1), (COUNT, -1), (PASSED, 1)):
+            self.heads[slots, column] += sign * counts
+
+    def order_of(self, slot: int) -> tuple[NDArray[Any], Ints]:
+        """A copy of a slot's times and row numbers, in order, for `restore_order`."""
+        first = int(self.heads[slot, OFFSET] + self.heads[slot, START])
+        mine = slice(first, first + int(self.heads[slot, COUNT]))
+        return self.time[mine].copy(), self.rids[mine].copy()
+
+    def restore_heads(self, slots: Ints, heads: Ints) -> None:
+        """Restore saved heads of slots; a block that has moved stays where it is."""
+        self.heads[slots, START:] = heads[:, START:]
+
+    def restore_order(self, slot: int, time: NDArray[Any], rids: Ints) -> None:
+        """Restore the order of a slot's rows, after its head."""
+        first = int(self.heads[slot, OFFSET] + self.heads[slot, START])
+        self.time[first : first + len(time)], self.rids[first : first + len(time)] = time, rids
+        self.run(eager_order.count_breaks, self.heads, self.lists, self.rules.gaps, slot, 0)
 
     def compact(self) -> None:
         """Drop columns and tie-breakers of rows that are not retained, if most are not."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sash.engine.atomic import Revertible
 from sash.engine.eager_aggregate import EagerAggregate, subset
 from sash.engine.eager_change import EagerJournal, RowChanges
-from sash.engine.eager_rows import OrderedRows
+from sash.engine.eager_rows import NewRows, OrderedRows
 from sash.engine.eager_rules import WindowRules
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decoded_schema
@@ -19,7 +19,7 @@ from sash.engine.time_numbers import Watermark, beyond, earliest
 from sash.engine.timers import BlockTimers
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
-from sash.kernels.loops.array_types import Ints, longer
+from sash.kernels.loops.array_types import Flags, Ints, longer
 from sash.kernels.loops.eager_kernel import (
     NO_FOLDS,
     Folds,
@@ -30,7 +30,7 @@ from sash.kernels.loops.eager_kernel import (
 )
 from sash.kernels.loops.eager_order import DONE
 from sash.kernels.loops.eager_trees import ASKING
-from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, OFFSET, PASSED, RANGE, SOME, START, START_AT
+from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SOME, START_AT
 from sash.plan.bound_query import BoundQuery
 
 
@@ -84,6 +84,23 @@ class EagerState:
         """Mark all trees of slots to be rebuilt."""
         for aggregate in self.aggregates:
             aggregate.trees.reset(slots)
+
+    def load_keys(self, slots: Ints, last: NDArray[Any]) -> None:
+        """Load keys with the times of their last rows."""
+        self.last[slots], self.alive[slots] = last, True
+
+    def load_anchors(self, a: int, slots: Ints, anchored: Flags, begins: NDArray[Any]) -> None:
+        """Load where the sessions or lifetimes of a window with a base started."""
+        self.anchored[slots, a], self.begins[slots, a] = anchored, begins
+
+    def touch(self, slots: Ints, new: NewRows) -> None:
+        """Record that keys, in these sorted slots, have new rows or lose some."""
+        self.alive[slots] = True
+        if len(new):
+            # the last new row of each slot; of another slot where it has none
+            newest = slice(-1, None) if len(slots) == 1 else new.slots.searchsorted(slots, side="right") - 1
+            last = new.slots[newest]
+            self.last[last] = np.maximum(self.last[last], new.time[newest])
 
     # ---- trees ----
 
@@ -157,9 +174,7 @@ class EagerState:
         assert self.journal is not None
         if is_switched_off():
             for slot in slots.tolist():
-                a = int(self.rows.heads[slot, OFFSET] + self.rows.heads[slot, START])
-                mine = slice(a, a + int(self.rows.heads[slot, COUNT]))
-                self.journal.copies.append((slot, self.rows.time[mine].copy(), self.rows.rids[mine].copy()))
+                self.journal.copy_order(slot, *self.rows.order_of(slot))
         elif not self._can_undo:
             self.rows.prepare(eager_order.undo_change, *self._undo_arguments(change))
             self._can_undo = True
@@ -172,9 +187,7 @@ class EagerState:
             return
         if journal.copies:
             for slot, time, rids in journal.copies:
-                a = int(rows.heads[slot, OFFSET] + rows.heads[slot, START])
-                rows.time[a : a + len(time)], rows.rids[a : a + len(time)] = time, rids
-                rows.run(eager_order.count_breaks, rows.heads, rows.lists, self.rules.gaps, slot, 0)
+                rows.restore_order(slot, time, rids)
         elif change.done[0] == DONE:
             rows.run(eager_order.undo_change, *self._undo_arguments(change))
 
@@ -212,18 +225,16 @@ class EagerState:
         if journal.saved:
             slots = journal.slots
             head, alive, last, due, anchored, begins = journal.saved
-            rows.heads[slots, START:] = head[:, START:]  # a block that has moved stays where it is
+            rows.restore_heads(slots, head)
             self.alive[slots], self.last[slots] = alive, last
             self.anchored[slots], self.begins[slots] = anchored, begins
             self.timers.set(slots, due)
             for aggregate, (at, *states, non_null) in zip(self.aggregates, journal.bases, strict=False):
-                for leaf, saved in zip(aggregate.trees.bases, states, strict=True):
-                    leaf[at] = saved
-                aggregate.trees.base_non_null[at] = non_null
+                aggregate.trees.restore_bases(at, tuple(states), non_null)
             self._undo(journal)
             self.reset_trees(slots)
         for rids, revisions in journal.revised:
-            rows.revision[rids] = revisions
+            rows.set_revisions(rids, revisions)
         rows.rollback(journal.numbers)
         for log, mark in journal.marks:
             log.rollback(mark)
@@ -249,7 +260,7 @@ class EagerState:
         self.reset_trees(slots)
         for a in range(self.rules.anchors):
             for aggregate in self.aggregates:
-                aggregate.trees.base_non_null[slots * self.rules.anchors + a] = False
+                aggregate.trees.set_presence(slots * self.rules.anchors + a, False)
         self.keys.release(slots)
 
     # ---- retention ----
@@ -293,13 +304,11 @@ class EagerState:
         self.update_trees(works, None)
         for aggregate in self.aggregates:
             for _, _, _, ended in changed:
-                aggregate.trees.base_non_null[ended] = False
+                aggregate.trees.set_presence(ended, False)
         for anchor, continues, started, _ in changed:
             self.anchored[slots, anchor], self.begins[slots, anchor] = continues, started
         self.journal.free_rows_later(rows.first_rids(slots, counts))
-        rows.heads[slots, START] += counts
-        rows.heads[slots, COUNT] -= counts
-        rows.heads[slots, PASSED] += counts
+        rows.drop_first(slots, counts)
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,6 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.waiting_rows import WaitingRows
 from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_loops import BACK, FRONT
 
 
 class Selection(Protocol):
@@ -51,7 +50,7 @@ def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
 
     def load(places: Ints, columns: Sequence[pa.Array]) -> None:
         for name, column in zip(names, columns, strict=True):
-            arena.columns[name][places] = numbers(column)
+            arena.put(name, places, numbers(column))
 
     kinds = {column_text(name): pa.from_numpy_dtype(arena.columns[name].dtype) for name in names}
     return StoredColumns(kinds, store, load)
@@ -76,11 +75,11 @@ def count_columns(aggregate: LiveAggregate) -> StoredColumns:
     """The number of values of each element; after `load`, call `restore_counts`."""
 
     def store(ranges: RingRanges) -> list[pa.Array]:
-        found = value_counts(aggregate, ranges)
+        found = aggregate.value_counts(ranges)
         return [array(found.astype(np.bool_) if is_row else found)]
 
     def load(places: Ints, columns: Sequence[pa.Array]) -> None:
-        arena_of(aggregate).columns[aggregate.name, "before"][places] = numbers(columns[0])
+        aggregate.set_before(places, numbers(columns[0]))
 
     is_row = aggregate.kernel.elements == "rows"
     return StoredColumns({count_name(aggregate): pa.bool_() if is_row else pa.int64()}, store, load)
@@ -89,43 +88,6 @@ def count_columns(aggregate: LiveAggregate) -> StoredColumns:
 def count_name(aggregate: LiveAggregate) -> str:
     """The name of the column with an aggregate's counts."""
     return f"{aggregate.name}.n"
-
-
-def arena_of(aggregate: LiveAggregate) -> Arena:
-    """The arena of an aggregate that has one."""
-    assert aggregate.arena is not None
-    return aggregate.arena
-
-
-def value_counts(aggregate: LiveAggregate, ranges: RingRanges) -> Ints:
-    """How many values each element has: how many more there are before the next one."""
-    if aggregate.dense:
-        return np.ones(ranges.total, np.int64)
-    arena = arena_of(aggregate)
-    column = arena.columns[aggregate.name, "before"]
-    before = ranges.take(column)
-    some = np.flatnonzero(ranges.counts)
-    slots, stops = ranges.slots[some], ranges.stops[some]
-    after_range = aggregate.table[aggregate.name, "totals"][slots]
-    inner = np.flatnonzero(stops < arena.heads[slots, BACK])
-    after_range[inner] = RingRanges(arena, slots[inner], stops[inner], stops[inner] + 1).take(column)
-    following = np.append(before[1:], 0)
-    following[np.cumsum(ranges.counts)[some] - 1] = after_range
-    return following - before
-
-
-def restore_counts(aggregate: LiveAggregate, slots: Ints) -> None:
-    """Turn the counts of all elements of these slots into the numbers of values before them."""
-    arena = arena_of(aggregate)
-    ranges = RingRanges(arena, slots, arena.heads[slots, FRONT], arena.heads[slots, BACK])
-    if not ranges.total:
-        return
-    column, totals = arena.columns[aggregate.name, "before"], aggregate.table[aggregate.name, "totals"][slots]
-    counts = column[ranges.places]
-    so_far = np.cumsum(counts)
-    ends = np.cumsum(ranges.counts)
-    all_of_slot = np.append(0, so_far)[ends]
-    column[ranges.places] = totals[ranges.entry] - all_of_slot[ranges.entry] + so_far - counts
 
 
 def column_text(name: Any) -> str:

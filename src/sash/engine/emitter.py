@@ -139,6 +139,16 @@ class ChangeEmitter:
                 found |= one.high[places, i] != other.high[chosen, i]
         return found
 
+    # ---- stored results ----
+
+    def load_results(self, group: int, slots: Ints, counts: Sequence[Ints], columns: Sequence[pa.Array]) -> None:
+        """Load the last results of these slots: for each column of the table its counts, for each cell its values."""
+        emitted = self.engine.table["emitted", group]
+        for j, values in enumerate(counts):
+            emitted[slots, 1 + j] = values
+        for log, column in zip(self.logs[group], columns, strict=True):
+            emitted[slots, 0] = log.encode(column)
+
     # ---- all or nothing, memory ----
 
     _marks: list[Any] | None = None

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from sash.aggregators.by_position import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate
-from sash.engine.arena import Arena, RingRanges
+from sash.engine.arena import RingRanges
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
+from sash.engine.element_counts import ElementCounts
 from sash.engine.lowered_results import NOT_ASKED, CountedColumn, gives_states, loop_monoid, views_of
 from sash.engine.rank_labels import RankLabels
 from sash.engine.result_columns import ResultColumns, ResultFailed
@@ -33,7 +34,6 @@ from sash.engine.window_assigner import ArenaAssigner, AssignedRows, WindowAssig
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import (
-    NO_COUNTS,
     NONE_WANTED,
     AskedRanges,
     LiftFailed,
@@ -42,7 +42,7 @@ from sash.kernels.loops.live_kernel import (
     SlotFields,
     ValueCounts,
 )
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
 from sash.plan.state_sharing import Member
 
@@ -74,7 +74,7 @@ class _LoopArrays(NamedTuple):
     counts: ValueCounts
 
 
-class LiveAggregate:
+class LiveAggregate(ElementCounts):
     """One aggregate over the elements of an assigner, and the aggregates that share its state.
 
     `group` are these aggregates, the owner of the state first; `structures` are those of the assigner's windows, in
@@ -89,7 +89,9 @@ class LiveAggregate:
         table: SlotTable,
         name: str,
     ) -> None:
-        self.assigner, self.table, self.name = assigner, table, name
+        arena = assigner.arena if isinstance(assigner, ArenaAssigner) else None
+        super().__init__(table, arena, name, assigner.elements == "rows")
+        self.assigner = assigner
         kinds = tuple(dict.fromkeys(structure for structure in structures if structure is not None))
         spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
         aggregate = Aggregate(
@@ -102,16 +104,12 @@ class LiveAggregate:
         """The results of each aggregate of the group."""
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""
-        table.add((name, "totals"), np.int64, 0)
-        self.dense = assigner.elements == "rows"
-        """Whether every row so far has had a value: then positions are the counts of values."""
         self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
         inputs, none, slots, places = self.kernel.no_rows
         self.no_rows = RowsToLift(inputs, none, slots, places, NO_FLAGS)
         """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
-        self.arena: Arena | None = None
         self._arrays: _LoopArrays | None = None
         leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
         self.leaves = range(len(leaves))
@@ -120,11 +118,8 @@ class LiveAggregate:
         if isinstance(assigner, ArenaAssigner):
             for i, kind in enumerate(leaves):
                 assigner.arena.add((name, i), kind)
-            assigner.arena.add((name, "before"), np.int64)
             self._add_structures(assigner, structures)
-            self.arena = assigner.arena
         else:
-            table.add((name, "base"), np.int64, 0)
             for i, kind in enumerate(leaves):
                 table.add((name, i), kind, None if kind.kind == "O" else 0, apart=True)
 
@@ -177,54 +172,29 @@ class LiveAggregate:
         """Undo a step; `dense`: every row had a value before it."""
         self.dense = self.dense or dense
 
-    def count_values(self, pending: Ints = NO_INTS) -> None:
-        """Start counting values, because a row has none or because the counts are needed.
-
-        `pending`: the slots of rows that have positions but are not lifted yet.
-        """
-        if not self.dense:
-            return
-        assert self.arena is not None
-        self.write_counts(np.flatnonzero(self.arena.heads[:, BACK]))
-        self.dense = False
-        np.subtract.at(self.table[self.name, "totals"], pending, 1)
-
-    def write_counts(self, slots: Ints) -> None:
-        """Write the counts of slots in which every row had a value: a position is the number of rows before it."""
-        assert self.arena is not None
-        heads = self.arena.heads
-        backs = heads[slots, BACK]
-        starts = np.maximum(heads[slots, FRONT], backs - heads[slots, CAPACITY])
-        ranges = RingRanges(self.arena, slots, starts, backs)
-        self.arena.columns[self.name, "before"][ranges.places] = ranges.positions
-        self.table[self.name, "totals"][slots] = backs
-
     # ---- arrays ----
-
-    @property
-    def counts(self) -> ValueCounts:
-        """The number of values of each slot, and the number before each element (or before the window).
-
-        Values are counted from the first use of the counts or the first null on: until then the number of values is the
-        number of rows, which is the position.
-        """
-        self.count_values()
-        return self._counts
-
-    @property
-    def _counts(self) -> ValueCounts:
-        if self.dense:
-            return NO_COUNTS
-        totals = self.table.wide[self.name, "totals"]
-        if self.arena is not None:
-            return ValueCounts(totals, self.arena.columns[self.name, "before"])
-        return ValueCounts(totals, self.table.wide[self.name, "base"])
 
     @property
     def states(self) -> States:
         """The states of elements, or of slots."""
         columns: Any = self.table if self.arena is None else self.arena.columns
         return tuple([columns[self.name, i] for i in self.leaves])
+
+    def partial(self, slot: int) -> Any:
+        """The partial of a slot, as the monoid takes it."""
+        return self.kernel.layouts.state.value(self.states, slot) if self.kernel.compiled else self.states[0][slot]
+
+    def set_partial(self, slot: int, state: Any) -> None:
+        """Replace the partial of a slot."""
+        if self.kernel.compiled:
+            self.kernel.layouts.state.store(self.states, slot, state)
+        else:
+            self.states[0][slot] = state
+
+    def restore_states(self, places: Ints, saved: Sequence[NDArray[Any]]) -> None:
+        """Restore saved states."""
+        for leaf, values in zip(self.states, saved, strict=True):
+            leaf[places] = values
 
     # ---- results out ----
 
@@ -277,7 +247,7 @@ class LiveAggregate:
         versions, arrays = (self.table.version, self.arena.version, self.dense), self._arrays
         if arrays is None or arrays.versions != versions:
             by_window = [window.fields for window in self.windows]
-            arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self._counts)
+            arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self.current_counts)
         window, fields = self.windows[number], arrays.fields[number]
         rows = to_lift[:4]
         return self.kernel.slide(window, fields, arrays.states, arrays.counts, rows, asked, self._columns.counted)

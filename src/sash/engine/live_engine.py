@@ -33,7 +33,7 @@ from sash.engine.row_errors import RowLimits
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
 from sash.engine.step_journal import StepJournal
-from sash.engine.time_numbers import Watermark, below, earliest, time_type
+from sash.engine.time_numbers import Number, Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
@@ -332,6 +332,15 @@ class LiveEngine:
         self.table.clear(slots)
         self.keys.release(slots)
 
+    def continue_key(self, slot: int, rows: int, last: Number) -> None:
+        """Set how many rows a key has had, and the time of the last one."""
+        self.table["keys"][slot, ROWS], self.table["stamps"][slot, LAST] = rows, last
+
+    def copy_keys(self, slots: Ints, other: LiveEngine, theirs: Ints) -> None:
+        """Copy row counts and times from the slots of another engine."""
+        for name in ("keys", "stamps"):
+            self.table[name][slots] = other.table[name][theirs]
+
     def count_values(self) -> None:
         """Start counting values in all aggregates, because loaded state has counts."""
         for aggregate in self.all_aggregates:
@@ -340,8 +349,7 @@ class LiveEngine:
     def write_totals(self, slots: Ints) -> None:
         """Write the numbers of values of these slots for aggregates that do not count them: those of rows."""
         for aggregate in self.all_aggregates:
-            if aggregate.dense and aggregate.arena is not None:
-                self.table[aggregate.name, "totals"][slots] = aggregate.arena.heads[slots, BACK]
+            aggregate.refresh_totals(slots)
 
     # ---- sizes ----
 

@@ -39,7 +39,6 @@ from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
-from sash.kernels.loops.window_loops import CLOSED, OPEN
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.windows.arguments import Length, length
 
@@ -219,13 +218,12 @@ class Lookup:
 
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Watermark) -> None:
         """Empty the partials of windows that have ended."""
-        heads = self.engine.table[f"{assigner.name}.heads"]
-        is_open = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
+        is_open = assigner.is_open(slots)
         if assigner.window.kind == "session" and at is not None:
             is_open &= ~assigner.has_ended(at, assigner.last(slots))
         ended = slots[~is_open]
         for aggregate in self.engine.aggregates_of(assigner):
-            self.engine.table[aggregate.name, "base"][ended] = self.engine.table[aggregate.name, "totals"][ended]
+            aggregate.empty_partials(ended)
 
     def _ranges(self, assigner: ArenaAssigner, w: int, at: Watermark, size: Any) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""

@@ -79,6 +79,8 @@ class Operator(AtomicCalls):
         if mode == "sorted" and query.emit == "eager":
             raise ValueError("emit='eager' emits results before they are final; in mode 'sorted' every result is final")
         super().__init__(query, mode, store, clock)
+        self._expected: pa.Schema | None = None
+        """The schema that batches must have, if the operator is opened with the first of them."""
         if schema is None and self.store is not None:
             schema = stored_schema(query, self.store)
         if schema is not None:
@@ -86,9 +88,6 @@ class Operator(AtomicCalls):
                 self._open(schema)
             except UnknownCategories:  # the first batch has them
                 self._expected = schema
-
-    _expected: pa.Schema | None = None
-    """The schema that batches must have, if the operator is opened with the first of them."""
 
     def _reopen(self) -> None:
         super()._reopen()

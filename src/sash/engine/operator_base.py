@@ -45,7 +45,12 @@ class OperatorBase:
         if query.options.memory is not None:
             _check_memory(query, mode, self.store)
         self.schema: pa.Schema | None = None
+        self.progress = Progress()
         self._single = SingleUser("the operator")
+        self._failed = False
+        """Whether a call has begun and not succeeded."""
+        self._succeeded = False
+        """Whether a call has succeeded, and can still be undone."""
 
     def _open(self, schema: pa.Schema) -> None:
         self.bound_query = self.query.bind(schema)
@@ -224,12 +229,6 @@ class OperatorBase:
         """Drop what would undo the last call, which has succeeded. May be interrupted, and called again."""
         self.backend.committed()
         self._succeeded = False
-
-    _failed = False
-    """Whether a call has begun and not succeeded."""
-
-    _succeeded = False
-    """Whether a call has succeeded, and can still be undone."""
 
 
 def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:

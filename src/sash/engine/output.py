@@ -18,7 +18,7 @@ from sash.engine.arrow_arrays import array, no_rows, taken, together
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
-from sash.engine.step_data import StepResult, WindowRanges, WindowResults
+from sash.engine.step_data import OrderedSlides, StepResult, WindowRanges, WindowResults
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
@@ -142,12 +142,14 @@ class Output:
 
     def _one_window(self, keys: KeyTable, found: WindowResults) -> list[pa.Array]:
         """The columns of one window's slides, in order. What windows with the same slides share is computed once."""
-        of, common = found.results, found.results.common
-        if self.slide_order not in common:
+        of = found.results
+
+        def ordered() -> OrderedSlides:
             order = ORDERS[self.slide_order](of)
             slots, ends = (of.slots, of.ends) if order is None else (of.slots[order], of.ends[order])
-            common[self.slide_order] = order, keys.keys(slots), ends, self.bound(ends)
-        order, by, numbers, ends = common[self.slide_order]
+            return OrderedSlides(order, keys.keys(slots), ends, self.bound(ends))
+
+        order, by, numbers, ends = of.common.ordered(self.slide_order, ordered)
         starts = self.bound(of.starts_at(order, numbers))
         results = self._results(found)
         if order is not None:

@@ -110,6 +110,10 @@ class PaneAssigner(ArenaAssigner):
         for w in self.of_grids:
             self.arena.columns["first", w][places] = slide_grid.last_end(self.windows[w], cuts, strict=False) + 1
 
+    def load_newest(self, slots: Ints, cuts: Numbers) -> None:
+        """Load the edges of the newest panes of slots."""
+        self.table[f"{self.name}.low"][slots] = cuts
+
     # ---- results ----
 
     def results(self, rows: StepRows, assigned: PanePositions, endings: Sequence[Ending]) -> list[WindowRanges]:

@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.running_assigner import RunningAssigner
 from sash.kernels.loops.slot_loops import LAST, ROWS
-from sash.kernels.loops.window_loops import OPEN, ROW, SLIDE
 
 
 def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
@@ -56,31 +54,20 @@ def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequenc
     parts = [batch for batches in given for batch in batches if batch.num_rows]
     last = max(batch.column("last")[-1].as_py() for batch in parts)
     first = next(batches for batches in given if batches)
-    engine.table["keys"][slot, ROWS] = sum(b.column("rows")[-1].as_py() for b in first if b.num_rows)
-    engine.table["stamps"][slot, LAST] = last
+    engine.continue_key(slot, sum(b.column("rows")[-1].as_py() for b in first if b.num_rows), last)
     for (assigner, aggregates), every in zip(engine.groups, given, strict=True):
         batches = [batch for batch in every if batch.num_rows]
         if not batches:
             continue
         assert isinstance(assigner, RunningAssigner)
-        _import_partials(engine, assigner, aggregates, slot, batches)
+        _import_partials(assigner, aggregates, slot, batches)
     return last
 
 
 def _import_partials(
-    engine: LiveEngine,
-    assigner: RunningAssigner,
-    aggregates: Sequence[LiveAggregate],
-    slot: int,
-    batches: list[pa.RecordBatch],
+    assigner: RunningAssigner, aggregates: Sequence[LiveAggregate], slot: int, batches: list[pa.RecordBatch]
 ) -> None:
-    heads = engine.table[f"{assigner.name}.heads"]
-    heads[slot, OPEN], heads[slot, ROW] = 1, 0
-    window = assigner.windows[0]
-    if window.slide == "time":
-        last = np.array([batches[-1].column("last")[-1].as_py()], engine.numbers)
-        heads[slot, SLIDE] = slide_grid.open_slide(window, last)[0]
-    engine.table[f"{assigner.name}.start"][slot] = batches[0].column("start")[0].as_py()
+    assigner.continue_from(slot, batches[0].column("start")[0].as_py(), batches[-1].column("last")[-1].as_py())
     for p, aggregate in enumerate(aggregates):
         total: Any = None
         held = 0
@@ -88,22 +75,10 @@ def _import_partials(
             aggregate.load(np.array([slot]), [batch.column(f"{p}.{name}") for name in aggregate.fields])
             n = batch.column(f"{p}.n")[0].as_py()
             if n:
-                state = _state(aggregate, slot)
+                state = aggregate.partial(slot)
                 total = state if total is None else aggregate.kernel.monoid.combine(total, state)
             held += n
         if total is not None:
-            _put(aggregate, slot, total)
-        engine.table[aggregate.name, "totals"][slot], engine.table[aggregate.name, "base"][slot] = held, 0
-
-
-def _state(aggregate: LiveAggregate, place: int) -> Any:
-    if not aggregate.kernel.compiled:
-        return aggregate.states[0][place]
-    return aggregate.kernel.layouts.state.value(aggregate.states, place)
-
-
-def _put(aggregate: LiveAggregate, place: int, state: Any) -> None:
-    if not aggregate.kernel.compiled:
-        aggregate.states[0][place] = state
-    else:
-        aggregate.kernel.layouts.state.store(aggregate.states, place, state)
+            aggregate.set_partial(slot, total)
+        aggregate.set_totals(np.array([slot]), held)
+        aggregate.set_bases(np.array([slot]), 0)

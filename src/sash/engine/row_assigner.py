@@ -119,10 +119,11 @@ class RowAssigner(ArenaAssigner):
         if count:
             arena.reserve(growing[:count])
             call_loop(place_rows, self.kind, (slots, time, arena.heads, arena.columns["time"], pos, at))
-        assigned = RowPositions(slots, at, NO_FLAGS, self, pos, stop, begin, {})
+        deltas: dict[str, Numbers] = {}
+        assigned = RowPositions(slots, at, NO_FLAGS, self, pos, stop, begin, deltas)
         for name, axis in self.deltas.items():
             values, _ = axis.numbers(decode(rows.column(name)))
-            assigned.delta_values[name] = np.ascontiguousarray(values)
+            deltas[name] = np.ascontiguousarray(values)
             self.arena.columns["delta", name][at] = values
             self._require_rising(name, values, rows, assigned)
         for policy in self.policies.values():

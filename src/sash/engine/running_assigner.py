@@ -21,7 +21,7 @@ from sash.engine.arrow_arrays import all_false
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, is_gap, later
+from sash.engine.time_numbers import Number, Watermark, is_gap, later
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements
@@ -180,6 +180,27 @@ class RunningAssigner(WindowAssigner):
         on = np.ones(len(of), np.bool_)
         restarted, ends = self._restarted_of(rows, assigned, of[len(assigned.after) :]), slide_grid.ends(self.window, k)
         return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, restarted=restarted)
+
+    def is_open(self, slots: Ints) -> Flags:
+        """Whether slots have a window that no row has closed."""
+        heads = self.table[f"{self.name}.heads"]
+        found: Flags = (heads[slots, OPEN] != 0) & (heads[slots, CLOSED] == 0)
+        return found
+
+    # ---- partials of another assigner ----
+
+    def copy_partials(self, slots: Ints, other: RunningAssigner, theirs: Ints) -> None:
+        """Continue the windows of another assigner's slots."""
+        for part in ("heads", "start"):
+            self.table[f"{self.name}.{part}"][slots] = other.table[f"{other.name}.{part}"][theirs]
+
+    def continue_from(self, slot: int, start: Number, last: Number) -> None:
+        """Continue a window that opened at `start`, and whose last row so far is at `last`."""
+        heads, window = self.table[f"{self.name}.heads"], self.window
+        heads[slot, OPEN], heads[slot, ROW] = 1, 0
+        if window.slide == "time":
+            heads[slot, SLIDE] = slide_grid.open_slide(window, np.array([last], self.numbers))[0]
+        self.table[f"{self.name}.start"][slot] = start
 
     # ---- retention ----
 

@@ -22,7 +22,7 @@ class SlotStructures(Structures):
         self.arena, self.table, self.name = arena, table, name
         table.add((name, "ints"), np.int64, [-1] * self.ints, derived=True)
         table.add((name, "floats"), np.float64, [0.0] * self.floats, derived=True)
-        arena.followers.append(self)
+        arena.add_follower(self)
 
     @property
     def fields(self) -> SlotFields:

@@ -32,7 +32,6 @@ from sash.engine.element_columns import (
     count_columns,
     count_name,
     owned_columns,
-    restore_counts,
     state_columns,
 )
 from sash.engine.emitter import ChangeEmitter
@@ -74,6 +73,10 @@ class Stored:
     """By arena: the name of its heads among the scalars."""
     counted: set[str] = field(default_factory=set)
     """The aggregates with elements that do not hold exactly one value."""
+
+    def note_counted(self, aggregate: str) -> None:
+        """Record an aggregate with elements that do not hold exactly one value."""
+        self.counted.add(aggregate)
 
     @property
     def count(self) -> int:
@@ -296,12 +299,11 @@ class StateCodec:
                 aggregate.count_values()
         slots = engine.keys.find(stored.keys, stored.count).slots
         engine.grow()
-        for name, values in stored.scalars.items():
-            engine.table[name][slots] = values
+        engine.table.restore(slots, stored.scalars)
         for part in self.running:
             part.load(slots, [given.column(name) for name in part.fields])
         for assigner in self.arenas:
-            assigner.arena.heads[slots, : CAPACITY + 1] = 0
+            assigner.arena.drop_blocks(slots)
             assigner.arena.reserve(slots)
         if emitted:
             for group in range(len(self.emitted)):
@@ -329,14 +331,10 @@ class StateCodec:
         for assigner in self.arenas:
             for aggregate in self.engine.aggregates_of(assigner):
                 if not aggregate.dense:
-                    restore_counts(aggregate, slots)
+                    aggregate.restore_counts(slots)
 
     def _put_emitted(self, group: int, slots: Ints, batch: pa.RecordBatch) -> None:
         assert self.emitter is not None
-        table = self.engine.table["emitted", group]
-        of = slots[numbers(batch.column(0))]
-        width = table.shape[1]
-        for j in range(width):
-            table[of, j] = required_numbers(batch, 1 + j)
-        for i, log in enumerate(self.emitter.logs[group]):
-            table[of, 0] = log.encode(batch.column(1 + width + i))
+        width = self.engine.table.blanks["emitted", group].size
+        counts = [required_numbers(batch, 1 + j) for j in range(width)][1:]  # the first was a place in the logs
+        self.emitter.load_results(group, slots[numbers(batch.column(0))], counts, batch.columns[1 + width :])

@@ -21,13 +21,13 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arena import RingRanges
 from sash.engine.arrow_arrays import array
-from sash.engine.element_columns import value_counts
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.migration_rules import AssignerMatch, CopiedState, CountedValues, LiftedValues, Source
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
+from sash.engine.running_assigner import RunningAssigner
 from sash.engine.state_codec import SlotRows
 from sash.engine.time_numbers import Watermark
 from sash.engine.window_assigner import ArenaAssigner, StepScope
@@ -44,8 +44,7 @@ def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch])
         return theirs, theirs
     mine = new.keys.find(old.keys.keys(theirs), len(theirs)).slots
     new.grow()
-    for name in ("keys", "stamps"):
-        new.table[name][mine] = old.table[name][theirs]
+    new.copy_keys(mine, old, theirs)
     for match in matches:
         if isinstance(match.new, ArenaAssigner):
             _move_elements(match, theirs, mine)
@@ -62,13 +61,14 @@ def settle(engine: LiveEngine, now: Watermark) -> None:
 
 
 def _move_partials(match: AssignerMatch, theirs: Ints, mine: Ints) -> None:
-    for part in ("heads", "start"):
-        match.new.table[f"{match.new.name}.{part}"][mine] = match.old.table[f"{match.old.name}.{part}"][theirs]
+    assert isinstance(match.old, RunningAssigner)
+    assert isinstance(match.new, RunningAssigner)
+    match.new.copy_partials(mine, match.old, theirs)
     for aggregate, source in match.aggregates:
         assert not isinstance(source, LiftedValues)
-        for part in ("totals", "base"):
-            aggregate.table[aggregate.name, part][mine] = source.source.table[source.source.name, part][theirs]
         totals, base = (source.source.table[source.source.name, part][theirs] for part in ("totals", "base"))
+        aggregate.set_totals(mine, totals)
+        aggregate.set_bases(mine, base)
         aggregate.load(mine, _stored(source, SlotRows(theirs), totals - base))
 
 
@@ -77,11 +77,11 @@ def _move_elements(match: AssignerMatch, theirs: Ints, mine: Ints) -> None:
     assert isinstance(old, ArenaAssigner)
     assert isinstance(new, ArenaAssigner)
     heads = old.arena.heads[theirs]
-    new.arena.heads[mine, FRONT : BEGIN + 1] = heads[:, FRONT : BEGIN + 1]
+    new.arena.set_heads(mine, slice(FRONT, BEGIN + 1), heads[:, FRONT : BEGIN + 1])
     for w, of in match.windows.items():
         pairs = zip(_columns(new, w), _columns(old, of), strict=True)
         for column, source in pairs:
-            new.arena.heads[mine, column] = heads[:, source]
+            new.arena.set_heads(mine, column, heads[:, source])
     new.arena.reserve(mine)
     front, back = (np.ascontiguousarray(heads[:, column]) for column in (FRONT, BACK))
     elements, places = RingRanges(old.arena, theirs, front, back), RingRanges(new.arena, mine, front, back)
@@ -107,11 +107,11 @@ def _columns(assigner: ArenaAssigner, w: int) -> list[int]:
 
 def _move_coordinates(match: AssignerMatch, elements: RingRanges, places: RingRanges) -> None:
     old, new = match.old, match.new
-    theirs, mine = elements.arena.columns, places.arena.columns
+    theirs = elements.arena.columns
     if isinstance(new, RowAssigner):
         assert isinstance(old, RowAssigner)
         for name in ("time", *(("delta", column) for column in new.deltas)):
-            mine[name][places.places] = elements.take(theirs[name])
+            new.arena.put(name, places.places, elements.take(theirs[name]))
         for w, policy in new.policies.items():
             policy.load(places.places, old.policies[match.windows[w]].store(elements.take))
         return
@@ -119,7 +119,7 @@ def _move_coordinates(match: AssignerMatch, elements: RingRanges, places: RingRa
     firsts = elements.take(theirs["first row"]) if isinstance(new, CountedPanes) else np.zeros(0, new.numbers)
     new.describe(places.places, _edges(new, elements.take(theirs["low"])), firsts)
     last = match.old.table[f"{old.name}.low"][elements.slots]
-    new.table[f"{new.name}.low"][places.slots] = _edges(new, last)
+    new.load_newest(places.slots, _edges(new, last))
 
 
 def _edges(assigner: PaneAssigner, low: Numbers) -> Numbers:
@@ -139,9 +139,9 @@ def _move_states(aggregate: LiveAggregate, source: Source, elements: RingRanges,
     other = source.source
     before = elements.take(elements.arena.columns[other.name, "before"])
     totals = other.table[other.name, "totals"][elements.slots]
-    aggregate.arena.columns[aggregate.name, "before"][places.places] = before
-    aggregate.table[aggregate.name, "totals"][places.slots] = totals
-    aggregate.load(places.places, _stored(source, elements, value_counts(other, elements)))
+    aggregate.set_before(places.places, before)
+    aggregate.set_totals(places.slots, totals)
+    aggregate.load(places.places, _stored(source, elements, other.value_counts(elements)))
 
 
 def _stored(source: CopiedState | CountedValues, some: Any, counts: Ints) -> list[pa.Array]:
@@ -179,8 +179,6 @@ def move_emitted(
         rows, width = old.engine.table["emitted", source][theirs], len(old.cells[source])
         some = np.flatnonzero(rows[:, 0] >= 0)
         codes = rows[some, 0]
-        kept = new.engine.table["emitted", g]
-        for log, cell in zip(new.logs[g], of, strict=True):
-            kept[mine[some], 0] = log.encode(old.logs[source][cell].decode(codes))
-        counts = np.array([1 + side + cell for side in (0, width) for cell in of])
-        kept[mine[some], 1:] = rows[some][:, counts]
+        columns = [old.logs[source][cell].decode(codes) for cell in of]
+        counts = [rows[some, 1 + side + cell] for side in (0, width) for cell in of]
+        new.load_results(g, mine[some], counts, columns)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -157,6 +157,28 @@ class StepRows(BatchColumns):
         return found
 
 
+class OrderedSlides(NamedTuple):
+    """Slides in the order of the output (None: that in which they were found): keys, ends, and the column of ends."""
+
+    order: Ints | None
+    keys: list[pa.Array]
+    ends: Numbers
+    column: pa.Array
+
+
+class SharedSlides(dict[str, OrderedSlides]):
+    """The ordered slides of windows that have the same ones, by order: a dict, which is made fast."""
+
+    __slots__ = ()
+
+    def ordered(self, order: str, compute: Callable[[], OrderedSlides]) -> OrderedSlides:
+        """The slides in an order, computed once."""
+        found = self.get(order)
+        if found is None:
+            found = self[order] = compute()
+        return found
+
+
 @dataclass
 class WindowRanges:
     """The results to compute for one window: their slots, ranges of elements, and rows or slides."""
@@ -191,8 +213,8 @@ class WindowRanges:
     """For slides without `starts`: the distance from a start to its end."""
     every_lo: Ints | None = None
     """For slides: the first element at each slide of that longest window; its last position + 1 if there is none."""
-    common: dict[str, Any] = field(default_factory=dict)
-    """What the output computes once for all windows with the same slides: their order, keys and ends."""
+    common: SharedSlides = field(default_factory=SharedSlides)
+    """What the output computes once for all windows with the same slides."""
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -11,7 +11,7 @@ from sash.engine.atomic import Revertible
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import DUE
 
 if TYPE_CHECKING:
@@ -64,20 +64,19 @@ class StepJournal:
     def undo(self, engine: LiveEngine) -> None:
         """Undo the step. May be interrupted, and called again."""
         if self.blocks is None:
-            self.blocks = [a.arena.heads[self.slots, : CAPACITY + 1] for a in engine.arena_assigners]
+            self.blocks = [a.arena.blocks(self.slots) for a in engine.arena_assigners]
         engine.retain_slots()
         for aggregate in engine.all_aggregates:
             aggregate.recode_saved(self.saved, [states for owner, _, states in self.panes if owner is aggregate])
         engine.table.restore(self.slots, self.saved)
         for assigner, block in zip(engine.arena_assigners, self.blocks, strict=True):
-            assigner.arena.heads[self.slots, : CAPACITY + 1] = block  # a ring that has moved stays where it is
+            assigner.arena.restore_blocks(self.slots, block)  # a ring that has moved stays where it is
             assigner.arena.reset(self.slots)
         for aggregate, slots, states in self.panes:
             assert isinstance(aggregate.assigner, ArenaAssigner)
             heads = aggregate.assigner.arena.heads
             places = aggregate.assigner.located(slots, heads[slots, BACK] - 1)
-            for leaf, saved in zip(aggregate.states, states, strict=True):
-                leaf[places] = saved
+            aggregate.restore_states(places, states)
         for dictionary, mark in self.marks:
             dictionary.rollback(mark)
         if engine.ahead is not None:

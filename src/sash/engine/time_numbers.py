@@ -12,6 +12,9 @@ from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.plan.bound_query import BoundQuery, WindowSpec
 
+Number = int | float
+"""A time or a distance of times, in units of the time column."""
+
 Watermark = int | float | None
 """A watermark in units of the time column; None: there is none."""
 

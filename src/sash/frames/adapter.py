@@ -44,17 +44,9 @@ class FrameResult:
         """The results as an Arrow column."""
         return self.column.arrow()
 
-    @property
-    def numbers(self) -> NDArray[Any] | None:
-        """Floats with NaN for null, or integers without a null, if the results are not in Arrow yet; else None."""
-        numbers, valid = self.column.numbers, self.column.valid
-        if numbers is None or self.column.type not in (pa.float64(), pa.int64()):
-            return None
-        if valid is not None and not valid.all():
-            if numbers.dtype.kind != "f":
-                return None
-            numbers[~valid] = np.nan
-        return numbers
+    def take_numbers(self) -> NDArray[Any] | None:
+        """Take over the array of the results, if `ResultColumn.take_numbers` gives it."""
+        return self.column.take_numbers()
 
 
 class Adapter(Protocol):

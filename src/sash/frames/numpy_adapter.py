@@ -49,7 +49,7 @@ class NumpyAdapter:
 
 
 def _array(result: FrameResult) -> Any:
-    numbers = result.numbers
+    numbers = result.take_numbers()
     return as_numpy(result.values) if numbers is None else numbers
 
 

@@ -81,7 +81,7 @@ class PandasAdapter:
         """Results as a pandas array; with the type of their source column, if they have one."""
         found = result.source_in(self)
         kind = None if found is None else found[0].series(found[1]).dtype
-        numbers = result.numbers
+        numbers = result.take_numbers()
         if numbers is not None and kind in (None, numbers.dtype):
             return numbers
         if isinstance(kind, pd.ArrowDtype):  # null is not NaN here

@@ -63,6 +63,10 @@ class _Sort:
     def __init__(self) -> None:
         self.starts: list[int] = []
 
+    def begin_at(self, place: int) -> None:
+        """Record that an item begins at this part of the output."""
+        self.starts.append(place)
+
 
 class _Start:
     """On the stack of `dumps`: an item of a set begins here."""
@@ -98,7 +102,7 @@ def dumps(value: Value) -> bytes:
             elif kind is _Close:
                 within.discard(item.container)
             elif kind is _Start:
-                item.of.starts.append(len(out))
+                item.of.begin_at(len(out))
             elif kind is _Sort:
                 _sort(item.starts, out)
             else:

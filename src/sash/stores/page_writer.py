@@ -74,6 +74,10 @@ class PageWriter:
             self.attention = self.attention or self._backlog > BACKLOG
             self._wake()
 
+    def take_arrived(self) -> tuple[str, bytes | None] | None:
+        """Remove and return the first page that was read ahead; None if there is none."""
+        return self.arrived.popleft() if self.arrived else None
+
     def fetch(self, names: Sequence[str]) -> None:
         """Read these pages ahead, into `arrived`."""
         with self._changed:

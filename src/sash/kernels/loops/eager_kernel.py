@@ -178,6 +178,16 @@ class EagerTrees(Structures):
         if bases > len(self.base_non_null):
             self.bases, self.base_non_null = kernel.enlarge(self.bases, self.base_non_null, bases)
 
+    def set_presence(self, bases: Ints, non_null: Flags | bool) -> None:
+        """Set which bases hold a state."""
+        self.base_non_null[bases] = non_null
+
+    def restore_bases(self, bases: Ints, states: States, non_null: Flags) -> None:
+        """Restore saved bases."""
+        for leaf, saved in zip(self.bases, states, strict=True):
+            leaf[bases] = saved
+        self.base_non_null[bases] = non_null
+
     def missing(self, slots: Ints) -> Ints:
         """The slots whose trees must be built."""
         ints = self.fields[0]
