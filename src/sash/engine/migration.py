@@ -89,7 +89,7 @@ def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Op
     settle(mine.engine, finite(old.progress.watermark) if is_timed else None)
     if theirs.buffer is not None and mine.buffer is not None and len(theirs.buffer):
         waiting = _rows(theirs.buffer.rows(), new)
-        new.fallible.check(waiting.table)
+        new.opened.fallible.check(waiting.table)
         mine.buffer.push_and_release(waiting, None)
     new.continue_from(_progress(old.progress, new))
     return new
@@ -114,7 +114,7 @@ def _progress(now: Progress, new: Operator) -> Progress:
 
 
 def _rows(rows: TimedRows, new: Operator) -> TimedRows:
-    return TimedRows(rows.table.select(new.plain.names), rows.time, rows.arrival)
+    return TimedRows(rows.table.select(new.opened.plain.names), rows.time, rows.arrival)
 
 
 def _plain(query: Query) -> Query:

@@ -24,6 +24,7 @@ from sash.engine.atomic_calls import AtomicCalls, Work
 from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
+from sash.engine.operator_base import OpenedQuery
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.engine.output import chosen_rows, plain_batch
 from sash.engine.page_transaction import Pages
@@ -89,9 +90,10 @@ class Operator(AtomicCalls):
             except UnknownCategories:  # the first batch has them
                 self._expected = schema
 
-    def _reopen(self) -> None:
-        super()._reopen()
-        self.backend.claim()
+    def _reopen(self, opened: OpenedQuery) -> Progress:
+        progress = super()._reopen(opened)
+        opened.backend.claim()
+        return progress
 
     def _lookup(
         self, keys: GivenKeys, at: GivenTime | None, last: Length | None, closed: Closed | None
@@ -208,7 +210,7 @@ class Operator(AtomicCalls):
     def reopen(self, store: Store, clock: Callable[[], float]) -> None:
         """Continue on another store whose state has this operator's token: nothing is read from it."""
         self.store, self.clock = store, clock
-        self.watermark_tracker.use_clock(clock)
+        self.opened.watermark_tracker.use_clock(clock)
         self.progress = replace(self.progress, {"late_rows": ()})
         durable = self._live.durable
         assert durable is not None
@@ -268,7 +270,7 @@ class Operator(AtomicCalls):
         assert self.schema is not None
         if batch.schema is not self.schema:
             check_schema(batch.schema, self.schema)
-            require_categories(batch, self.categories)
+            require_categories(batch, self.opened.categories)
         return lambda progress: self._process(batch, progress)
 
     def advancing(self, watermark: Any) -> Work:
@@ -291,25 +293,26 @@ class Operator(AtomicCalls):
     def _process(self, batch: pa.RecordBatch, now: Progress, after: After = "peers") -> tuple[pa.RecordBatch, Changes]:
         if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
             raise ValueError("finish() has been called: the operator takes no further rows")
+        opened = self.opened
         first, stop = now.rows_in, now.rows_in + batch.num_rows
-        classified = self.watermark_tracker.classify(batch, now.watermark, first)
+        classified = opened.watermark_tracker.classify(batch, now.watermark, first)
         if not classified.all_taken:
-            self.watermark_tracker.refuse(classified, batch)
+            opened.watermark_tracker.refuse(classified, batch)
         changes: Changes = {"watermark": classified.watermark, "rows_in": stop}
-        self.limits.require(batch, classified.time, classified.taken)
+        opened.limits.require(batch, classified.time, classified.taken)
         arrival = np.arange(first, stop)
-        table = plain_batch(batch, self.plain)
+        table = plain_batch(batch, opened.plain)
         if classified.all_taken:
             return self._taken(TimedRows(table, classified.time, arrival), now, changes, after), changes
         taken, rejected = classified.taken, ~classified.taken
-        late = chosen_rows(batch, self.schema, self.plain, rejected)
+        late = chosen_rows(batch, opened.schema, opened.plain, rejected)
         changes["late"], changes["untimed"] = now.late + classified.late_rows, now.untimed + classified.untimed_rows
         if self.mode != "sorted":
             changes["late_rows"] = (*now.late_rows, late)
         given = TimedRows(table.filter(array(taken)), classified.time[taken], arrival[taken])
         found = self._taken(given, now, changes, after)
-        if self.output.takes_late:
-            found = self.output.with_late(found, late, arrival[rejected])
+        if opened.output.takes_late:
+            found = opened.output.with_late(found, late, arrival[rejected])
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
@@ -317,7 +320,7 @@ class Operator(AtomicCalls):
 
         Such rows are refused on arrival: in the reorder buffer they would fail every later call.
         """
-        self.fallible.check(given.table)
+        self.opened.fallible.check(given.table)
         if self.mode == "sorted":
             found, more = self._sorted_step(given, now, after)
             changes.update(more)
@@ -328,11 +331,11 @@ class Operator(AtomicCalls):
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = joined_rows([now.held, given])
-        self.sorted_rows.check(given.table, given.time)
-        peers = after == "peers" and self.bound_query.time is not None
-        hold = self.sorted_rows.waiting(given.table, given.time) if peers else 0
+        sorted_rows, time = self.opened.sorted_rows, self.bound_query.time
+        sorted_rows.check(given.table, given.time)
+        hold = sorted_rows.waiting(given.table, given.time) if after == "peers" and time is not None else 0
         rest = len(given) - hold
-        before = given.time[-1].item() if len(given) and self.bound_query.time is not None else now.before
+        before = given.time[-1].item() if len(given) and time is not None else now.before
         result = self._live.sorted_step(given, rest, before, after == "nothing")
         return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from sash.engine.state_header import Header
 from sash.engine.time_numbers import Watermark, finite
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
+from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import schema_categories
 from sash.plan.planner import Plan
 from sash.plan.query import Query
@@ -33,6 +35,31 @@ from sash.stores import PageError, Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed
+
+
+@dataclass(frozen=True)
+class OpenedQuery:
+    """A query whose schema is known, with what computes it."""
+
+    schema: pa.Schema
+    bound_query: BoundQuery
+    plan: Plan
+    plain: pa.Schema
+    """The schema without dictionaries."""
+    categories: dict[str, pa.Array]
+    """The ordered categories that all batches must have, by column."""
+    watermark_tracker: WatermarkTracker
+    limits: RowLimits
+    fallible: FallibleExpressions
+    output: Output
+    sorted_rows: SortedRows
+    backend: LiveBackend | EagerBackend
+
+
+def progress_of(backend: LiveBackend | EagerBackend, header: Header) -> Progress:
+    """The progress that a header has."""
+    held = backend.held() if header.has_held else None
+    return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
 
 
 class OperatorBase:
@@ -44,40 +71,43 @@ class OperatorBase:
         self.clock = clock or clocks.time
         if query.options.memory is not None:
             _check_memory(query, mode, self.store)
-        self.schema: pa.Schema | None = None
         self.progress = Progress()
+        self._opened: OpenedQuery | None = None
         self._single = SingleUser("the operator")
         self._failed = False
         """Whether a call has begun and not succeeded."""
         self._succeeded = False
         """Whether a call has succeeded, and can still be undone."""
 
-    def _open(self, schema: pa.Schema) -> None:
-        self.bound_query = self.query.bind(schema)
-        self.plain = decoded_schema(schema)
-        self.categories = schema_categories(schema)
-        """The ordered categories that all batches must have, by column."""
-        require_movable(self.plain)
-        self.plan = self._plan(schema)
-        self.watermark_tracker = WatermarkTracker(self.bound_query, self.mode, self.clock)
-        self.limits = RowLimits(self.bound_query)
-        self.fallible = FallibleExpressions(self.bound_query)
-        self.output = self._output(schema)
-        self.sorted_rows = SortedRows(self.bound_query)
-        self.backend = self._new_backend()
-        self.progress = Progress()
-        if self.store is not None:
-            self._reopen()
-        self.schema = schema  # last: after an error, the next call opens it again
-
-    reads_only = False
+    reads_only: ClassVar[bool] = False
     """Whether the state is used for lookups only."""
 
-    def _new_backend(self) -> LiveBackend | EagerBackend:
+    def _open(self, schema: pa.Schema) -> None:
+        """Bind the query to the schema, and open its state. After an error, the next call opens it again."""
+        bound_query, plain, categories = self.query.bind(schema), decoded_schema(schema), schema_categories(schema)
+        require_movable(plain)
+        plan, output = self._plan(schema), self._output(schema)
+        opened = OpenedQuery(
+            schema=schema,
+            bound_query=bound_query,
+            plan=plan,
+            plain=plain,
+            categories=categories,
+            watermark_tracker=WatermarkTracker(bound_query, self.mode, self.clock),
+            limits=RowLimits(bound_query),
+            fallible=FallibleExpressions(bound_query),
+            output=output,
+            sorted_rows=SortedRows(bound_query),
+            backend=self._new_backend(plan, output),
+        )
+        self.progress = Progress() if self.store is None else self._reopen(opened)
+        self._opened = opened
+
+    def _new_backend(self, plan: Plan, output: Output) -> LiveBackend | EagerBackend:
         """The state in memory, not yet loaded from the store."""
         if self.query.emit == "eager":
-            return EagerBackend(self.plan, self.mode, self.output, self.store)
-        return LiveBackend(self.plan, self.mode, self.output, self.store, self.reads_only)
+            return EagerBackend(plan, self.mode, output, self.store)
+        return LiveBackend(plan, self.mode, output, self.store, self.reads_only)
 
     def _plan(self, schema: pa.Schema) -> Plan:
         """How the query is computed."""
@@ -87,19 +117,48 @@ class OperatorBase:
         """Builds the batches of results."""
         return Output(self.query.bind(schema), self.mode)
 
-    def _reopen(self) -> None:
+    def _reopen(self, opened: OpenedQuery) -> Progress:
         """Load the state from the store. Raises PageError, with the differences, for state of another query."""
         try:
-            header = self.backend.open()
+            header = opened.backend.open()
         except PageError as error:
             assert self.store is not None
-            raise explained(error, self.bound_query, self.store) from error
-        if header is not None:
-            self.progress = self._progress(header)
+            raise explained(error, opened.bound_query, self.store) from error
+        return Progress() if header is None else progress_of(opened.backend, header)
 
-    def _progress(self, header: Header) -> Progress:
-        held = self.backend.held() if header.has_held else None
-        return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
+    # ---- the query, once its schema is known ----
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the batches; None before the first batch of an operator without a schema."""
+        return None if self._opened is None else self._opened.schema
+
+    @property
+    def opened(self) -> OpenedQuery:
+        """The query on its schema, with its state."""
+        assert self._opened is not None
+        return self._opened
+
+    @property
+    def bound_query(self) -> BoundQuery:
+        """The query on its schema."""
+        return self.opened.bound_query
+
+    @property
+    def plan(self) -> Plan:
+        """How the query is computed."""
+        return self.opened.plan
+
+    @property
+    def output(self) -> Output:
+        """Builds the batches of results."""
+        return self.opened.output
+
+    @property
+    def backend(self) -> LiveBackend | EagerBackend:
+        """The state."""
+        assert self._opened is not None  # not `opened`: each call reads this seven times
+        return self._opened.backend
 
     # ---- lookups and properties ----
 

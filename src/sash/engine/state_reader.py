@@ -12,13 +12,13 @@ generation is refused: then the writer has committed in between, and the lookup 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 import pyarrow as pa
 
 from sash.engine.input_checks import GivenKeys, GivenTime
 from sash.engine.live_backend import LiveBackend
-from sash.engine.operator_base import OperatorBase
+from sash.engine.operator_base import OperatorBase, progress_of
 from sash.engine.root_page import HEADER, stored_mode, stored_schema
 from sash.engine.single_user import SingleUser
 from sash.plan.query import Query
@@ -121,7 +121,7 @@ class StateReader(OperatorBase):
             if self.schema is not None:
                 raise PageError(f"page {HEADER!r} is missing from the store {self.store!r}: its state is incomplete")
         elif is_known and self.schema is not None and isinstance(self.backend, LiveBackend):
-            self.progress = self._progress(self.backend.follow())
+            self.progress = progress_of(self.backend, self.backend.follow())
         else:
             assert self.store is not None
             schema = self._given_schema or stored_schema(self.query, self.store)
@@ -131,7 +131,7 @@ class StateReader(OperatorBase):
             self._open(schema)
         self._header, self._is_complete = header, True
 
-    reads_only = True
+    reads_only: ClassVar[bool] = True
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _WRITING:
