@@ -43,6 +43,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import NEVER, bound_starts, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.time_axis import Number
 
 WindowEnds = tuple[Ints, Ints, Ints]
 """Windows: their slots, the first elements of their keys, and the positions after their last elements."""
@@ -281,7 +282,7 @@ class RowAssigner(ArenaAssigner):
                 self._bound(w, (slots, begin, back), self.last(slots), "time", np.empty(len(slots), np.int64))
 
     @property
-    def key_lifetime(self) -> Any:
+    def key_lifetime(self) -> Number | None:
         """How long a key is needed after its last row, if that is a fixed time; else None."""
         return None if self.closed_start or self.pending else self.reach
 

@@ -154,7 +154,7 @@ class StatelessExecutor:
         for closed in ("right", "both"):
             alike = [w for w, window in enumerate(windows) if window.closed == closed and _is_plain_time(window)]
             if len(alike) >= FEWEST:
-                rules = [threshold(windows[w].size, rows.time.dtype, closed == "right") for w in alike]
+                rules = [threshold(windows[w].size or 0, rows.time.dtype, closed == "right") for w in alike]
                 sizes = np.array([size for size, _, _ in rules], rows.time.dtype)
                 kernel = bounds.BY_SIZES[rules[0][2]]
                 made = self.threads.starts(kernel, rows.time, (sizes, earliest(rows.time.dtype)), rows.edges)
@@ -180,7 +180,7 @@ class StatelessExecutor:
             return self._delta(window, rows, table)
         starts = np.zeros(count, np.bool_)
         if window.kind == "session":
-            starts[1:] = is_gap(window.size, time[1:], time[:-1])
+            starts[1:] = is_gap(window.size or 0, time[1:], time[:-1])
         elif window.kind == "punctuation":
             marks = decode(table.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]

@@ -20,6 +20,9 @@ from sash.windows.duration import UNITS, Duration
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Number = int | float
+"""A time or a distance of times, in units of the time column."""
+
 INT64 = 2**63 - 1
 
 
@@ -77,7 +80,7 @@ class TimeAxis:
             return UNITS[self.type.unit]
         return UNITS["d"] if is_.is_date32(self.type) else UNITS["ms"]
 
-    def number(self, value: Any, what: str) -> int | float:
+    def number(self, value: Any, what: str) -> Number:
         """A length (a Duration or a number) in the column's units.
 
         Raises TypeError if the column takes the other of the two, ValueError if the length is no whole number of

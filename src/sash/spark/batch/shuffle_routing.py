@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.key_values import key_column, keys_of
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.bound_query import BoundQuery
-from sash.spark.batch.time_ranges import Numbers, TimeRange, readers
+from sash.spark.batch.time_ranges import TimeRange, readers
 
 
 @dataclass(frozen=True)

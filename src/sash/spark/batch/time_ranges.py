@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.time_numbers import is_gap
+from sash.kernels.loops.array_types import Numbers
 from sash.plan.bound_query import BoundQuery, WindowSpec
-
-Numbers = NDArray[Any]
-Number = int | float
+from sash.plan.time_axis import Number
 
 
 @dataclass(frozen=True)
