@@ -29,7 +29,7 @@ from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.time_numbers import LIMIT
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
@@ -49,7 +49,7 @@ def require(holds: Any, what: str) -> None:
         raise ValueError(what)
 
 
-def required_numbers(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
+def required_numbers(batch: pa.RecordBatch, name: str | int) -> Numbers:
     """A column of numbers. Raises ValueError for a null."""
     column = batch.column(name)
     require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
@@ -88,7 +88,7 @@ class StateChecks:
                     base = scalars[aggregate.name, "base"]
                     require((base >= 0) & (base <= totals), "a window begins after the last value of its key")
 
-    def _check_stamps(self, stamps: NDArray[Any]) -> None:
+    def _check_stamps(self, stamps: Numbers) -> None:
         last = stamps[:, LAST]
         if stamps.dtype.kind == "f":
             require(np.isfinite(last), "the time of the last row of a key is not finite")
@@ -159,7 +159,7 @@ class StateChecks:
         for aggregate in self.engine.aggregates_of(a):
             require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
 
-    def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:
+    def _check_before(self, values: Numbers, entry: Ints, ends: Numbers) -> None:
         require(values <= ends[entry], "an element is later than the last row of its key")
 
     def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
@@ -169,7 +169,7 @@ class StateChecks:
             require(columns["low"][last] == scalars[f"{a.name}.low"][entry[last]], "the last pane has another edge")
 
 
-def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -> None:
+def _check_running(assigner: WindowAssigner, heads: Ints, start: Numbers) -> None:
     flags = heads[:, [OPEN, CLOSED]]
     require((flags == 0) | (flags == 1), "a window is neither open nor closed")
     require((heads[:, ROW] >= 0) & (heads[:, ROW] < LARGEST), "a window begins with an impossible row")
@@ -193,7 +193,7 @@ def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> Non
     require((numbers >= -most) & (numbers <= most), "a slide ends outside of the range of times")
 
 
-def _check_rising(values: NDArray[Any], same: Flags, what: str) -> None:
+def _check_rising(values: Numbers, same: Flags, what: str) -> None:
     if values.dtype.kind == "f":
         require(np.isfinite(values), f"{what} are not finite")
     require((values[1:] >= values[:-1]) | ~same, f"{what} decrease from one element to the next")

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.key_values import key_column, keys_of
 from sash.engine.time_numbers import since
-from sash.kernels.loops.array_types import Numbers
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.time_axis import Number, TimeAxis
 from sash.spark.batch.time_ranges import Buckets
 from sash.spark.worker_io import rechunk
@@ -72,7 +71,7 @@ class KeyHistogram:
         cold = ~hot[keys.codes]
         return pa.concat_batches([*found, self._others(int(cold.sum()), int(weight[cold].sum()))])
 
-    def _buckets(self, time: Numbers, weight: NDArray[np.int64], width: int) -> Buckets:
+    def _buckets(self, time: Numbers, weight: Ints, width: int) -> Buckets:
         """The runs of one key: `width` rows each, and split at the longest gaps, where sessions may end."""
         order = np.argsort(time, kind="stable")
         time, weight = time[order], weight[order]
