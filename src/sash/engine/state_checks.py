@@ -27,6 +27,7 @@ from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
+from sash.engine.slot_table import ColumnName
 from sash.engine.time_numbers import LIMIT
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
@@ -35,7 +36,7 @@ from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec
 
-Scalars = Mapping[Any, NDArray[Any]]
+Scalars = Mapping[ColumnName, NDArray[Any]]
 """The values of slots by their name in the slot table, a row each."""
 
 LARGEST = 2**62
@@ -140,7 +141,7 @@ class StateChecks:
 
     # ---- elements ----
 
-    def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+    def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Scalars) -> None:
         """Raises ValueError for invalid elements; `entry` has the index of each element's slot, in order."""
         same = entry[1:] == entry[:-1]
         if isinstance(a, RowAssigner):
@@ -162,7 +163,7 @@ class StateChecks:
     def _check_before(self, values: Numbers, entry: Ints, ends: Numbers) -> None:
         require(values <= ends[entry], "an element is later than the last row of its key")
 
-    def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+    def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Scalars) -> None:
         """Raises ValueError if the last pane of a slot is not that of its ring."""
         if isinstance(a, PaneAssigner):
             last = np.flatnonzero(np.append(entry[1:] != entry[:-1], True)) if len(entry) else entry
