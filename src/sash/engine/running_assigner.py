@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_false
@@ -90,7 +91,7 @@ class RunningAssigner(WindowAssigner):
         after, of, row, slide, opened = (part[:made] for part in out)
         return RunningReads(rows.slots, NO_INTS, fresh, self, ends, after, of, row, slide, opened, starts[:made])
 
-    def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
+    def _wanted(self, rows: StepRows, marks: Flags) -> tuple[NDArray[np.int8], Ints | None]:
         """The rows after which results are read, and the rows they belong to (None: all)."""
         wanted = np.zeros(len(rows), np.int8)
         if self.window.slide == "close":
