@@ -22,7 +22,7 @@ from sash.engine.eager_rules import WindowRules
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
-from sash.kernels.loops.array_types import Ints, Numbers, longer
+from sash.kernels.loops.array_types import Flags, Ints, Numbers, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
@@ -43,7 +43,7 @@ class NewRows:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def taken(self, chosen: Any) -> NewRows:
+    def taken(self, chosen: Flags) -> NewRows:
         """The chosen ones of these rows."""
         return NewRows(self.slots[chosen], self.time[chosen], self.rids[chosen], self.source[chosen])
 

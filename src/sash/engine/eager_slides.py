@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
+from sash.plan.time_axis import Number
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class SlideResults:
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
-    def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Any]:
+    def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Number]:
         """The slot of the slide that a range belongs to, and the end of the slide."""
         slides = [before.slides for before in affected.old] + affected.new
         which = int(np.searchsorted(affected.offsets, place, "right")) - 1  # the last that begins there is not empty

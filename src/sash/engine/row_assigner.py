@@ -23,7 +23,7 @@ from sash.engine.key_values import decode
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_errors import decreasing
 from sash.engine.shifted_windows import PlacedAt, ShiftedWindow
-from sash.engine.slot_table import SlotTable
+from sash.engine.slot_table import ColumnName, SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import beyond, later, threshold
 from sash.engine.window_assigner import (
@@ -208,7 +208,7 @@ class RowAssigner(ArenaAssigner):
             return found if ends is None else found[ends]
         return assigned.pos[peer if ends is None else peer[ends]] + with_peers
 
-    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: Any, los: Ints) -> None:
+    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: ColumnName, los: Ints) -> None:
         """Write the starts of windows measured on a column of the arena to `los`; `at`: its value at their ends."""
         values, (slots, begin, his) = self.arena.columns[name], ends
         column, window = self.start_column(w), self.windows[w]
