@@ -40,6 +40,15 @@ class Partition:
         self.aggregates[name] = made
 
 
+class OverClause(NamedTuple):
+    """An OVER clause: its partition, order and window, and its text for messages."""
+
+    by: tuple[str, ...]
+    on: tuple[str, ...]
+    window: WindowKind
+    text: str
+
+
 class Selected(NamedTuple):
     """The partitions, windows and columns of a SELECT."""
 
@@ -147,8 +156,8 @@ class RowsReader(SelectReader):
         made = self.formula(e) if _has(e, "Window") else self._value(e)
         if len(self.places) > 1:
             raise UnsupportedSQL(f"{text_of(e)} has two partitions or orders: compute each in a separate column")
-        place = next(iter(self.places), next(iter(self.partitions), ((), ())))
-        self.partitions.setdefault(place, Partition(*place)).add(source, made)  # type: ignore[arg-type]
+        by, on = next(iter(self.places), next(iter(self.partitions), ((), ())))
+        self.partitions.setdefault((by, on), Partition(by, on)).add(source, made)  # type: ignore[arg-type]
 
     def _value(self, e: Any) -> Aggregated:
         """The value of an expression at the row itself."""
@@ -160,21 +169,21 @@ class RowsReader(SelectReader):
             if _has(e, "Window"):
                 raise UnsupportedSQL(f"{text_of(e)}: only + - * / and parentheses are supported with windows")
             return self._value(e)
-        by, on, window, text = self._over(e)
-        self.places.add((by, on))
+        over = self._over(e)
+        self.places.add((over.by, over.on))
         call, where = _unfiltered(e.this)
         kind = type(call).__name__
         if kind == "Lag":
             n = number_of(call.args["offset"], "the distance of LAG") if call.args.get("offset") else 1
             if call.args.get("default"):
-                raise UnsupportedSQL(f"{text}: LAG takes no default here: use COALESCE in your own engine")
+                raise UnsupportedSQL(f"{over.text}: LAG takes no default here: use COALESCE in your own engine")
             return f.lag(column_of(call.this), n=n).over(Count(n + 1))
         if kind == "RowNumber":
             return f.count().over(Count(ENDLESS))
-        return aggregate_of(call, where).over(window)
+        return aggregate_of(call, where).over(over.window)
 
-    def _over(self, e: Any) -> tuple[tuple[str, ...], tuple[str, ...], WindowKind, str]:
-        """Partition, order and window of an OVER clause, which may refer to a named window."""
+    def _over(self, e: Any) -> OverClause:
+        """Read an OVER clause, which may refer to a named window."""
         spec, text = e, text_of(e).partition(" OVER ")[2]
         keys, order, frame = spec.args.get("partition_by"), spec.args.get("order"), spec.args.get("spec")
         name = str(e.args.get("alias") or "").lower()
@@ -191,8 +200,8 @@ class RowsReader(SelectReader):
                 raise UnsupportedSQL(f"ORDER BY {text_of(one)}: windows follow ascending time; leave out DESC")
         on = tuple(self._column(one.this, "ORDER BY") for one in ordered)
         if type(e.this).__name__ in ("Lag", "RowNumber"):
-            return by, on, Count(1), text
-        return by, on, frame_of(frame, bool(on), text), text
+            return OverClause(by, on, Count(1), text)
+        return OverClause(by, on, frame_of(frame, bool(on), text), text)
 
     def _column(self, e: Any, clause: str) -> str:
         if type(e).__name__ != "Column":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.timer_loops import retain
 from sash.plan.bound_query import BoundQuery
+from sash.plan.time_axis import Number
 
 
 class LeavingRows(NamedTuple):
@@ -211,7 +212,7 @@ class AheadAssigner(RowAssigner):
         self.sparse = sparse[:count]
 
     @property
-    def key_lifetime(self) -> Any:
+    def key_lifetime(self) -> Number | None:
         return None
 
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:

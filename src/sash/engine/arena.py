@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sash.engine.arrow_arrays import consecutive
 from sash.engine.atomic import all_at_once, attributes, items
-from sash.engine.slot_table import WORDS, SlotTable
+from sash.engine.slot_table import WORDS, ColumnName, NamedArrays, SlotTable
 from sash.kernels.jit.numba_struct import BLOCK
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
@@ -44,7 +44,7 @@ class Arena:
     def __init__(self, table: SlotTable, name: str, more: Sequence[int]) -> None:
         self.table, self.name = table, name
         table.add(name, np.int64, [0] * HEAD + list(more))
-        self.columns: dict[Any, NDArray[Any]] = {}
+        self.columns: NamedArrays = {}
         self.length = 0
         self.top = 0
         self.free: Ints = np.full(64, -1, np.int64)
@@ -62,11 +62,11 @@ class Arena:
         """The heads of all slots."""
         return self.table.wide[self.name]
 
-    def add(self, name: Any, kind: Any) -> None:
+    def add(self, name: ColumnName, kind: DTypeLike) -> None:
         """Add a column of this dtype."""
         self.columns[name] = np.zeros(self.length, kind)
 
-    def share(self, name: Any, other: Any) -> None:
+    def share(self, name: ColumnName, other: ColumnName) -> None:
         """Add a second name for a column whose values are always the same: both are one array."""
         self.columns[name] = self.columns[other]
 
@@ -75,7 +75,7 @@ class Arena:
         """The arrays of all columns, each once."""
         return list({id(column): column for column in self.columns.values()}.values())
 
-    def _replaced(self, length: int, fill: Callable[[NDArray[Any], NDArray[Any]], object]) -> dict[Any, NDArray[Any]]:
+    def _replaced(self, length: int, fill: Callable[[NDArray[Any], NDArray[Any]], object]) -> NamedArrays:
         """The columns in new arrays of this length; `fill(old, new)` copies values."""
         made: dict[int, NDArray[Any]] = {}
         for old in self._arrays:
@@ -83,7 +83,7 @@ class Arena:
             fill(old, new)
         return {name: made[id(old)] for name, old in self.columns.items()}
 
-    def remove(self, name: Any) -> None:
+    def remove(self, name: ColumnName) -> None:
         """Remove a column, if it exists."""
         self.columns.pop(name, None)
 
@@ -91,7 +91,7 @@ class Arena:
         """Let the queues of structures grow and move with this arena."""
         self.followers.append(follower)
 
-    def put(self, name: Any, places: Ints, values: NDArray[Any]) -> None:
+    def put(self, name: ColumnName, places: Ints, values: NDArray[Any]) -> None:
         """Write a column at these places."""
         self.columns[name][places] = values
 

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
 from sash.engine.atomic import attributes, items
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.engine.time_numbers import Watermark
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.plan.time_axis import Number
 
 Hashes = NDArray[np.uint64]
 
@@ -28,10 +30,10 @@ Hashes = NDArray[np.uint64]
 class BucketDirectory:
     """The directory of buckets: an array for each property, in the order of hashes."""
 
-    def __init__(self, never: Any, numbers: np.dtype[Any]) -> None:
+    def __init__(self, never: Number, numbers: np.dtype[Any]) -> None:
         self.never = never
         self.starts: Hashes = np.zeros(0, np.uint64)
-        self.due: NDArray[Any] = np.zeros(0, numbers)
+        self.due: Numbers = np.zeros(0, numbers)
         self.keys, self.elements, self.generation = (np.zeros(0, np.int64) for _ in range(3))
         self.loaded = np.zeros(0, np.bool_)
         """Whether the keys of a bucket are in memory; true for a bucket without keys."""
@@ -45,7 +47,7 @@ class BucketDirectory:
         return len(self.starts)
 
     @classmethod
-    def read(cls, batch: pa.RecordBatch, never: Any, numbers: np.dtype[Any]) -> BucketDirectory:
+    def read(cls, batch: pa.RecordBatch, never: Number, numbers: np.dtype[Any]) -> BucketDirectory:
         """Read the directory from a header."""
         found = cls(never, numbers)
         found.starts = batch.column("start").to_numpy().copy()
@@ -124,7 +126,7 @@ class BucketDirectory:
         found = np.searchsorted(self.starts, starts)
         return found[(found < len(self.starts)) & (self.starts[found % len(self.starts)] == starts)].tolist()
 
-    def absent(self, now: Any = None) -> Ints:
+    def absent(self, now: Watermark = None) -> Ints:
         """The buckets that are only in the store; with `now`, only those with a timer due by then."""
         missing = ~self.loaded
         return np.flatnonzero(missing if now is None else missing & (self.due <= now) & (self.due != self.never))
@@ -145,7 +147,7 @@ class BucketDirectory:
         """Record that a call uses the keys of some buckets."""
         self.used[some] = call
 
-    def describe(self, some: Sequence[int], due: NDArray[Any], keys: Ints, elements: Ints, generation: int) -> None:
+    def describe(self, some: Sequence[int], due: Numbers, keys: Ints, elements: Ints, generation: int) -> None:
         """Set the statistics of buckets that are written."""
         self.due[some], self.keys[some], self.elements[some], self.generation[some] = due, keys, elements, generation
 

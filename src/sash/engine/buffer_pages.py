@@ -9,7 +9,7 @@ Pages of the reorder buffer are read when the watermark passes their first row. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,9 @@ from sash.engine.row_errors import RowLimits
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_checks import require
 from sash.engine.state_header import Header, PageEntry
-from sash.engine.time_numbers import after
+from sash.engine.time_numbers import Watermark, after
 from sash.plan.bound_query import BoundQuery
+from sash.plan.time_axis import Number
 from sash.stores.envelope import decoding
 
 ROWS = 1 << 14
@@ -39,8 +40,8 @@ class BufferPage:
     """A page of the reorder buffer: the least and the greatest time in it, and whether its rows are in memory."""
 
     number: int
-    low: Any
-    high: Any
+    low: Number
+    high: Number
     rows: int
     in_memory: bool
 
@@ -50,7 +51,7 @@ class BufferMark(NamedTuple):
 
     waiting: tuple[BufferPage, ...]
     next_page: int
-    settled: Any
+    settled: Watermark
     holds: bool
 
 
@@ -64,7 +65,7 @@ class BufferPages:
         self.next_page = 0
         self.holds = False
         """Whether there is a page of rows that wait for peers."""
-        self.settled: Any = None
+        self.settled: Watermark = None
         """The watermark at the last commit: rows below it have been released."""
 
     def open(self, header: Header, listed: pa.RecordBatch) -> None:
@@ -109,7 +110,7 @@ class BufferPages:
             arrival.to_numpy(),
         )
 
-    def release(self, watermark: Any, everything: bool) -> list[TimedRows]:
+    def release(self, watermark: Watermark, everything: bool) -> list[TimedRows]:
         """Load the buffered rows that are due from the store."""
         due = {
             page.number
@@ -147,7 +148,7 @@ class BufferPages:
 
     # ---- writing ----
 
-    def write(self, given: TimedRows | None, held: TimedRows | None, watermark: Any) -> None:
+    def write(self, given: TimedRows | None, held: TimedRows | None, watermark: Watermark) -> None:
         """Write the buffered rows of the call, sorted by time, and drop pages whose rows have all been released."""
         if held is not None:
             self.transaction.write("held", "held", {}, [self._batch(held)])
@@ -202,7 +203,7 @@ class BufferPages:
         return sum(page.rows for page in self.waiting if not page.in_memory)
 
     @property
-    def due(self) -> list[Any]:
+    def due(self) -> list[Number]:
         """The watermarks at which pages that are only in the store are due."""
         left = self.settled  # rows below it have been released, even if their page is not in memory
         lows = [page.low if left is None else max(page.low, left) for page in self.waiting if not page.in_memory]

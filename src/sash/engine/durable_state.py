@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +30,11 @@ from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_checks import require
 from sash.engine.state_codec import StateCodec, tail_name
 from sash.engine.state_header import Header, StoredState, read_header
+from sash.engine.time_numbers import Watermark
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import DUE
+from sash.plan.time_axis import Number
 from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 
@@ -125,7 +127,7 @@ class DurableState(StoredState):
 
     # ---- before a step ----
 
-    def load(self, columns: Sequence[pa.Array], rows: int, now: Any, everything: bool) -> None:
+    def load(self, columns: Sequence[pa.Array], rows: int, now: Watermark, everything: bool) -> None:
         """Load the buckets of these keys and those with a timer due at `now`, or all of them."""
         buckets = self.buckets
         self.call += 1
@@ -202,7 +204,7 @@ class DurableState(StoredState):
 
     # ---- committing ----
 
-    def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Any) -> None:
+    def write(self, header: Header, changed: Ints, fresh: Ints, given: TimedRows | None, watermark: Watermark) -> None:
         """Write the changes of a call to the store: these slots, its buffered rows, and the header."""
         if self.is_shared:
             self.transaction.number_call()
@@ -300,7 +302,7 @@ class DurableState(StoredState):
         return int(self.buckets.keys[missing].sum()), elements
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Number | None:
         """The least watermark at which a key that is only in the store is due; None if none is."""
         due = self.buckets.due[self.buckets.absent()].min(initial=self.buckets.never).item()
         missing = [] if due == self.buckets.never else [due]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sash.engine.atomic import Revertible
 from sash.engine.eager_rows import NewRows
-from sash.kernels.loops.array_types import NO_INTS, Ints
+from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers, States
 from sash.kernels.loops.eager_kernel import SlotRows
 
 
@@ -20,7 +20,7 @@ class RowPlaces(NamedTuple):
 
     slots: Ints
     places: Ints
-    time: NDArray[Any]
+    time: Numbers
     rids: Ints
 
 
@@ -30,7 +30,7 @@ class Removed:
 
     slots: Ints
     index: Ints
-    time: NDArray[Any]
+    time: Numbers
     rids: Ints
 
     def __len__(self) -> int:
@@ -103,9 +103,9 @@ class EagerJournal:
     """Logs and dictionaries, each with its mark for `rollback`."""
     slots: Ints = field(default_factory=lambda: NO_INTS)
     saved: Sequence[NDArray[Any]] = ()
-    bases: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+    bases: list[States] = field(default_factory=list)
     change: RowChanges | None = None
-    copies: list[tuple[int, NDArray[Any], Ints]] = field(default_factory=list)
+    copies: list[tuple[int, Numbers, Ints]] = field(default_factory=list)
     """The rows of slots before the call; only for interpreted loops, which an interrupt can stop."""
     revised: list[tuple[Ints, Ints]] = field(default_factory=list)
     dropped: list[Ints] = field(default_factory=list)
@@ -117,7 +117,7 @@ class EagerJournal:
         """Record a change of rows before it is made."""
         self.change = change
 
-    def save(self, slots: Ints, saved: Sequence[NDArray[Any]], bases: list[tuple[NDArray[Any], ...]]) -> None:
+    def save(self, slots: Ints, saved: Sequence[NDArray[Any]], bases: list[States]) -> None:
         """Save the scalars and bases of slots that are not saved yet."""
         if self.saved:
             slots = np.concatenate([self.slots, slots])
@@ -125,7 +125,7 @@ class EagerJournal:
             bases = [_joined(*pair) for pair in zip(self.bases, bases, strict=True)]
         self.slots, self.bases, self.saved = slots, bases, saved
 
-    def copy_order(self, slot: int, time: NDArray[Any], rids: Ints) -> None:
+    def copy_order(self, slot: int, time: Numbers, rids: Ints) -> None:
         """Save the order of a slot's rows before the call."""
         self.copies.append((slot, time, rids))
 
@@ -142,5 +142,5 @@ class EagerJournal:
         self.gone = slots
 
 
-def _joined(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+def _joined(one: States, other: States) -> States:
     return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))

@@ -8,18 +8,16 @@ has the number of rows that its page states, and slides by rows end at existing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_records import VANISHED, RowRecords, TimeRecords
 from sash.engine.row_errors import RowLimits
 from sash.engine.state_checks import LARGEST, require, require_entries, required_numbers
 from sash.engine.time_numbers import earliest
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.kernels.loops.eager_windows import COUNT, PASSED
 
 
@@ -72,7 +70,7 @@ class EagerChecks:
         require(~has_none | (required_numbers(keys, "kept") == 0), f"a key with rows has no time {name!r}")
         self._check_times(time[~has_none])
 
-    def _check_times(self, time: NDArray[Any]) -> None:
+    def _check_times(self, time: Numbers) -> None:
         if time.dtype.kind == "f":
             require(np.isfinite(time), "a time is not finite")
         if self.engine.bound_query.time is not None:

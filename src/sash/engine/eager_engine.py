@@ -38,6 +38,7 @@ from sash.kernels.loops.eager_kernel import TreeFailed
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING
 from sash.kernels.loops.eager_windows import COUNT, DELTA, SLOT
 from sash.plan.planner import Plan
+from sash.plan.time_axis import Number
 
 MANY = 1024
 """The least number of rows to drop at once, unless they are a quarter of those retained."""
@@ -253,7 +254,7 @@ class EagerEngine:
         return self.state.nbytes + sum(records.nbytes for records in self.results.records)
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Number | None:
         """The least watermark at which a timer is due; None if none is."""
         return None if self.bound_query.time is None else self.state.timers.next
 

@@ -6,8 +6,6 @@ for each key and window.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -18,7 +16,7 @@ from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import format_key, key_column
-from sash.engine.lookup import Pairs, open_slide, shorter, window_start
+from sash.engine.lookup import Pairs, Side, open_slide, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.time_numbers import Watermark, is_gap
 from sash.kernels.loops.array_types import Numbers
@@ -40,6 +38,7 @@ from sash.kernels.loops.eager_windows import (
     START_AT,
 )
 from sash.plan.planner import element_kind
+from sash.plan.time_axis import Number
 from sash.windows.arguments import Length
 
 
@@ -65,7 +64,7 @@ class EagerLookup:
         rules, state = self.state.rules.rules, self.state
         sizes = [r.window.size if last is None else shorter(r.window, self.engine.bound_query, last) for r in rules]
         parts = [
-            self._range(rule, size, slot, at)
+            self._range(rule, size or 0, slot, at)
             for rule, size in zip(rules, sizes, strict=True)
             for slot in self.slots.tolist()
         ]
@@ -93,7 +92,7 @@ class EagerLookup:
         a, count = int(rows.heads[slot, OFFSET] + rows.heads[slot, START]), int(rows.heads[slot, COUNT])
         return a, rows.time[a : a + count]
 
-    def _range(self, rule: WindowRule, size: Any, slot: int, at: Watermark) -> list[int]:
+    def _range(self, rule: WindowRule, size: Number, slot: int, at: Watermark) -> list[int]:
         """The range of a window of a slot."""
         rows, state = self.state.rows, self.state
         a, time = self._times(slot)
@@ -125,13 +124,13 @@ class EagerLookup:
         found[START_AT], found[END_AT] = lo, hi
         return found
 
-    def _bounds(self, rule: WindowRule, size: Any, slot: int, at: Watermark, until: int) -> tuple[int, int]:
+    def _bounds(self, rule: WindowRule, size: Number, slot: int, at: Watermark, until: int) -> tuple[int, int]:
         """The indices of a window's rows among the first `until`, regardless of session and key expiry."""
         window, rows = closed_as(rule.window, self.closed), self.state.rows
         kind, (a, time) = element_kind(window), self._times(slot)
         if kind == "running":
             last = time[max(until - 1, 0) : until]
-            if window.kind == "session" and is_gap(window.size, np.asarray(at, last.dtype), last).all():
+            if window.kind == "session" and is_gap(window.size or 0, np.asarray(at, last.dtype), last).all():
                 return until, until
             return 0, until
         if kind == "row panes":
@@ -140,7 +139,7 @@ class EagerLookup:
             return min(max(stop - int(size) - passed, 0), until), until
         if kind == "time panes":
             k = open_slide(window, at, rows.numbers)
-            side: Any = "right" if window.closed == "right" else "left"
+            side: Side = "right" if window.closed == "right" else "left"
             lo = int(time.searchsorted(slide_grid.starts(window, k), side))
             return lo, max(min(int(time.searchsorted(slide_grid.ends(window, k), side)), until), lo)
         hi = until

@@ -22,7 +22,7 @@ from sash.engine.eager_rules import WindowRules
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
-from sash.kernels.loops.array_types import Ints, longer
+from sash.kernels.loops.array_types import Flags, Ints, Numbers, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.plan.bound_query import BoundQuery
@@ -36,14 +36,14 @@ class NewRows:
     """Rows of a call, sorted by slot and order: slots, times, row numbers, and their places in the batch."""
 
     slots: Ints
-    time: NDArray[Any]
+    time: Numbers
     rids: Ints
     source: Ints
 
     def __len__(self) -> int:
         return len(self.slots)
 
-    def taken(self, chosen: Any) -> NewRows:
+    def taken(self, chosen: Flags) -> NewRows:
         """The chosen ones of these rows."""
         return NewRows(self.slots[chosen], self.time[chosen], self.rids[chosen], self.source[chosen])
 
@@ -128,7 +128,7 @@ class OrderedRows:
         if self.bound_query.ties:
             self.tie_codes[rids] = self.tie_code([logged.column(name) for name in self.bound_query.ties])
 
-    def load_places(self, rids: Ints, slots: Ints, time: NDArray[Any]) -> None:
+    def load_places(self, rids: Ints, slots: Ints, time: Numbers) -> None:
         """Load the slots and times of rows by number."""
         self.set_times(rids, time)
         self.slot_of[rids] = slots
@@ -167,7 +167,7 @@ class OrderedRows:
             order = np.lexsort((given.arrival, *parts, time, slots))
         return NewRows(slots[order], time[order], rids[order], order), rids
 
-    def set_times(self, rids: Ints, time: NDArray[Any]) -> None:
+    def set_times(self, rids: Ints, time: Numbers) -> None:
         """Set the times of rows, and the starts of their windows of calendar lengths."""
         self.times[rids] = time
         for rule in self.rules.calendars:
@@ -303,9 +303,9 @@ class OrderedRows:
         found: Ints = self.rids[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
         return found
 
-    def time_at(self, slots: Ints, index: Ints) -> NDArray[Any]:
+    def time_at(self, slots: Ints, index: Ints) -> Numbers:
         """The times at indices of slots."""
-        found: NDArray[Any] = self.time[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
+        found: Numbers = self.time[self.heads[slots, OFFSET] + self.heads[slots, START] + index]
         return found
 
     def locate(self, rows: NewRows, reset_trees: Callable[[Ints], None]) -> Ints:
@@ -330,7 +330,7 @@ class OrderedRows:
         for column, sign in ((START, 1), (COUNT, -1), (PASSED, 1)):
             self.heads[slots, column] += sign * counts
 
-    def order_of(self, slot: int) -> tuple[NDArray[Any], Ints]:
+    def order_of(self, slot: int) -> tuple[Numbers, Ints]:
         """A copy of a slot's times and row numbers, in order, for `restore_order`."""
         first = int(self.heads[slot, OFFSET] + self.heads[slot, START])
         mine = slice(first, first + int(self.heads[slot, COUNT]))
@@ -340,7 +340,7 @@ class OrderedRows:
         """Restore saved heads of slots; a block that has moved stays where it is."""
         self.heads[slots, START:] = heads[:, START:]
 
-    def restore_order(self, slot: int, time: NDArray[Any], rids: Ints) -> None:
+    def restore_order(self, slot: int, time: Numbers, rids: Ints) -> None:
         """Restore the order of a slot's rows, after its head."""
         first = int(self.heads[slot, OFFSET] + self.heads[slot, START])
         self.time[first : first + len(time)], self.rids[first : first + len(time)] = time, rids

@@ -11,6 +11,7 @@ from sash.engine.time_numbers import MOST_ROWS, earliest, threshold, time_type
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.time_axis import Number
 
 KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
 
@@ -42,14 +43,14 @@ class WindowRule:
         self.peers = window.closed in ("right", "both") if window.kind == "time" or in_time else window.kind != "count"
         open_start = window.closed in ("right", "neither")
         at_rows = window.kind == "time" and not in_time
-        size: Any = window.size if window.kind == "time" else 0
-        self.size, self.floor, inclusive = threshold(size, self.numbers, at_rows and open_start)
+        size = window.size if window.kind == "time" else 0
+        self.size, self.floor, inclusive = threshold(size or 0, self.numbers, at_rows and open_start)
         self.inclusive = inclusive if at_rows else not open_start
         self.open_start = open_start
         self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
         self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
 
-    def ints(self, delta: int) -> list[int]:
+    def ints(self, delta: int) -> list[Number]:
         """The integers of the rule, as `eager_windows` defines them; `delta`: the index of its Delta column."""
         of_floats = self.window.axis is not None and self.window.axis.kind != "int"
         is_int = self.kind == DELTA and not of_floats
@@ -71,9 +72,9 @@ class WindowRule:
         return self.window.calendar_size.before(time) + self.open_start
 
 
-def gap_row(window: WindowSpec | None, forget: Any, numbers: np.dtype[Any]) -> list[Any]:
+def gap_row(window: WindowSpec | None, forget: Number | None, numbers: np.dtype[Any]) -> list[Number]:
     """A row of the table of gaps: the gap of a session window, that of `forget`, or both (None: neither)."""
-    gap, gap_floor, _ = threshold(0 if window is None else window.size, numbers, open_start=window is not None)
+    gap, gap_floor, _ = threshold(0 if window is None else window.size or 0, numbers, open_start=window is not None)
     silence, silence_floor, _ = threshold(forget or 0, numbers, open_start=False)
     has_gap, has_forget = window is not None, forget is not None
     return [numbers.kind == "f", has_gap, gap, gap_floor, has_forget, silence, silence_floor, earliest(numbers)]
@@ -87,7 +88,7 @@ class WindowRules:
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.numbers = time_type(bound_query)
-        rows: list[list[Any]] = []
+        rows: list[list[Number]] = []
         self.forget_column = -1
         if bound_query.forget is not None:
             self.forget_column = 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array, consecutive
@@ -25,9 +24,10 @@ from sash.engine.output import Output
 from sash.engine.time_numbers import Watermark
 from sash.engine.window_assigner import time_starts_of
 from sash.kernels.loops import eager_order, eager_windows
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
+from sash.plan.time_axis import Number
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Slides:
     slots: Ints
     names: Ints
     """Numbers in the grid, or ordinals."""
-    starts: NDArray[Any]
-    ends: NDArray[Any]
+    starts: Numbers
+    ends: Numbers
     ranges: Ints
     revisions: Ints
     """The last emitted revision; -1 for none."""
@@ -77,8 +77,8 @@ class EmittedSlides(NamedTuple):
 
     slots: Ints
     names: Ints
-    starts: NDArray[Any]
-    ends: NDArray[Any]
+    starts: Numbers
+    ends: Numbers
     places: Ints
 
 
@@ -136,7 +136,7 @@ class SlideResults:
         ]
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
-    def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Any]:
+    def slide_of(self, affected: AffectedSlides, place: int) -> tuple[Ints, Number]:
         """The slot of the slide that a range belongs to, and the end of the slide."""
         slides = [before.slides for before in affected.old] + affected.new
         which = int(np.searchsorted(affected.offsets, place, "right")) - 1  # the last that begins there is not empty
@@ -173,7 +173,7 @@ class SlideResults:
                 return out
             out = np.empty(count, np.int64), np.empty(count, np.int64)
 
-    def _slides(self, place: int, of: Ints, names: Ints, ends: NDArray[Any], revisions: Ints) -> Slides:
+    def _slides(self, place: int, of: Ints, names: Ints, ends: Numbers, revisions: Ints) -> Slides:
         state, window = self.state, self.windows[place]
         is_time = self.state.rules.rules[place].kind == TIME
         starts = slide_grid.starts(window, names) if is_time else ends

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.engine.atomic import Revertible
 from sash.engine.eager_aggregate import EagerAggregate, subset
@@ -19,7 +18,7 @@ from sash.engine.time_numbers import Watermark, beyond, earliest
 from sash.engine.timers import BlockTimers
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
-from sash.kernels.loops.array_types import Flags, Ints, longer
+from sash.kernels.loops.array_types import Flags, Ints, Numbers, States, longer
 from sash.kernels.loops.eager_kernel import (
     NO_FOLDS,
     Folds,
@@ -85,11 +84,11 @@ class EagerState:
         for aggregate in self.aggregates:
             aggregate.trees.reset(slots)
 
-    def load_keys(self, slots: Ints, last: NDArray[Any]) -> None:
+    def load_keys(self, slots: Ints, last: Numbers) -> None:
         """Load keys with the times of their last rows."""
         self.last[slots], self.alive[slots] = last, True
 
-    def load_anchors(self, a: int, slots: Ints, anchored: Flags, begins: NDArray[Any]) -> None:
+    def load_anchors(self, a: int, slots: Ints, anchored: Flags, begins: Numbers) -> None:
         """Load where the sessions or lifetimes of a window with a base started."""
         self.anchored[slots, a], self.begins[slots, a] = anchored, begins
 
@@ -137,7 +136,7 @@ class EagerState:
         rows.run(eager_windows.row_ranges, slots, index, len(slots), (place, place + 1), *given)
         return out
 
-    def slide_ranges(self, place: int, slots: Ints, starts: NDArray[Any], ends: NDArray[Any]) -> Ints:
+    def slide_ranges(self, place: int, slots: Ints, starts: Numbers, ends: Numbers) -> Ints:
         """The ranges of one window that slides in time."""
         out, rows = np.empty((len(slots), RANGE), np.int64), self.rows
         bounds = np.ascontiguousarray(starts, self.numbers), np.ascontiguousarray(ends, self.numbers)
@@ -145,7 +144,7 @@ class EagerState:
         rows.run(eager_windows.slide_ranges, slots, bounds, *given)
         return out
 
-    def starts(self, place: int, slots: Ints, ranges: Ints) -> NDArray[Any]:
+    def starts(self, place: int, slots: Ints, ranges: Ints) -> Numbers:
         """The starts of windows that start at their first row."""
         rule = self.rules.rules[place]
         found = self.rows.time_at(slots, np.where(ranges[:, SOME] > 0, ranges[:, START_AT], 0))
@@ -153,7 +152,7 @@ class EagerState:
             found = np.where(ranges[:, BASE] >= 0, self.begins[slots, rule.anchor], found)
         return found
 
-    def newest(self, slots: Ints, ranges: Ints) -> NDArray[Any]:
+    def newest(self, slots: Ints, ranges: Ints) -> Numbers:
         """The times of the last rows of windows."""
         return self.rows.time_at(slots, np.maximum(ranges[:, END_AT] - 1, 0))
 
@@ -209,7 +208,7 @@ class EagerState:
             saved = [part[at : at + 1].copy() for part in arrays]
         else:
             saved = [part[slots] for part in arrays]
-        bases: list[tuple[NDArray[Any], ...]] = []
+        bases: list[States] = []
         if self.rules.anchors:
             places = (slots[:, None] * self.rules.anchors + np.arange(self.rules.anchors)).reshape(-1)
             trees = [one.trees for one in self.aggregates]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.eager_state import EagerState
 from sash.engine.time_numbers import Watermark, beyond, later
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.eager_windows import COUNT, SESSION, TIME
 
 FEW = 16
 """The least number of rows to settle between two timers of a key."""
 
 
-def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
+def expiry(state: EagerState, slots: Ints) -> tuple[Numbers, Flags]:
     """The watermark at which a key expires, and whether there is one.
 
     Time and Session windows end; all others last as long as the key, and slides by rows count its rows.
@@ -44,7 +41,7 @@ def expiry(state: EagerState, slots: Ints) -> tuple[NDArray[Any], Flags]:
     return when, np.ones(len(slots), np.bool_)
 
 
-def next_timers(state: EagerState, slots: Ints, now: Watermark, settled: Ints, when: NDArray[Any]) -> NDArray[Any]:
+def next_timers(state: EagerState, slots: Ints, now: Watermark, settled: Ints, when: Numbers) -> Numbers:
     """The next timer of keys: when a quarter more of their rows is settled, at the latest when they expire."""
     count, last = state.rows.heads[slots, COUNT], state.last[slots]
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1

@@ -22,6 +22,7 @@ from sash.engine.arrow_arrays import array
 from sash.engine.input_encoding import numbers
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.policy_windows import PolicyWindow
+from sash.engine.slot_table import ColumnName
 from sash.engine.waiting_rows import WaitingRows
 from sash.kernels.loops.array_types import Ints
 
@@ -42,7 +43,7 @@ class StoredColumns(NamedTuple):
     load: Callable[[Ints, Sequence[pa.Array]], None]
 
 
-def arena_columns(arena: Arena, names: Sequence[Any]) -> StoredColumns:
+def arena_columns(arena: Arena, names: Sequence[ColumnName]) -> StoredColumns:
     """Columns of an arena, stored unchanged."""
 
     def store(some: Selection) -> list[pa.Array]:
@@ -90,6 +91,6 @@ def count_name(aggregate: LiveAggregate) -> str:
     return f"{aggregate.name}.n"
 
 
-def column_text(name: Any) -> str:
+def column_text(name: ColumnName) -> str:
     """The name of an array in a batch."""
     return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)

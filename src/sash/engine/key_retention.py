@@ -12,6 +12,7 @@ from sash.engine.time_numbers import beyond, later, saturating
 from sash.engine.window_assigner import WindowAssigner
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.plan.bound_query import BoundQuery
+from sash.plan.time_axis import Number
 
 
 class KeyRetention:
@@ -25,7 +26,7 @@ class KeyRetention:
         """Whether only `forget` expires a key: its rows are numbered, or its results are compared with emitted ones."""
         self.by_key = self.until_forgotten or self.forget is not None
         """Whether something besides the windows decides when a key expires."""
-        self.row_reach: tuple[float, float, float] | None = None
+        self.row_reach: tuple[Number, Number, Number] | None = None
         """How long a row is needed, in the form of `saturating`; None if other windows need the key."""
         if len(assigners) == 1 and isinstance(assigners[0], RowAssigner) and bound_query.time is not None:
             size = assigners[0].key_lifetime

@@ -33,7 +33,7 @@ from sash.engine.row_errors import RowLimits
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepResult, StepRows, WindowResults
 from sash.engine.step_journal import StepJournal
-from sash.engine.time_numbers import Number, Watermark, below, earliest, time_type
+from sash.engine.time_numbers import Watermark, below, earliest, time_type
 from sash.engine.timers import Timers
 from sash.engine.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
@@ -41,6 +41,7 @@ from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import LAST, ROWS, enter_rows, join_slots
 from sash.plan.planner import Plan
+from sash.plan.time_axis import Number
 from sash.plan.types import value_type
 
 

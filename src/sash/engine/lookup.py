@@ -40,6 +40,7 @@ from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.time_axis import Number
 from sash.windows.arguments import Length, length
 
 
@@ -212,7 +213,7 @@ class Lookup:
             on = all_true(len(slots))
             return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, after=zeros, his=slots)
         assert isinstance(assigner, ArenaAssigner)
-        los, his = self._ranges(assigner, w, at, size)
+        los, his = self._ranges(assigner, w, at, size or 0)
         on = his - los >= int(size or 1) if window.full else np.ones(len(slots), np.bool_)
         return WindowRanges(assigner.places[w], slots, on, zeros, zeros, zeros, None, los, his)
 
@@ -225,7 +226,7 @@ class Lookup:
         for aggregate in self.engine.aggregates_of(assigner):
             aggregate.empty_partials(ended)
 
-    def _ranges(self, assigner: ArenaAssigner, w: int, at: Watermark, size: Any) -> tuple[Ints, Ints]:
+    def _ranges(self, assigner: ArenaAssigner, w: int, at: Watermark, size: Number) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""
         heads, columns = assigner.arena.heads, assigner.arena.columns
         window = closed_as(assigner.windows[w], self.closed)
@@ -260,7 +261,7 @@ class Rings:
     def __init__(self, assigner: ArenaAssigner, slots: Ints, front: Ints, back: Ints) -> None:
         self.assigner, self.slots, self.front, self.back = assigner, slots, front, back
 
-    def search(self, column: Numbers, bound: Any, side: Side) -> Ints:
+    def search(self, column: Numbers, bound: Number | Numbers, side: Side) -> Ints:
         """Binary search: by slot the first position with a value ≥ the bound (`side` "left") or > it ("right")."""
         bounds = np.broadcast_to(np.asarray(bound), len(self.slots))
         low, high = self.front.copy(), self.back.copy()
@@ -308,7 +309,7 @@ Side = Literal["left", "right"]
 """As for `searchsorted`."""
 
 
-def window_start(window: WindowSpec, size: Any, at: Watermark, values: Numbers, stop: int) -> int:
+def window_start(window: WindowSpec, size: Number, at: Watermark, values: Numbers, stop: int) -> int:
     """The first row of a window over the rows before `stop` that ends at the time `at`.
 
     `values`: the column that the window is measured on, times or that of a Delta window.
@@ -320,7 +321,7 @@ def window_start(window: WindowSpec, size: Any, at: Watermark, values: Numbers, 
     return min(int(values[:stop].searchsorted(least[0], side)), stop)
 
 
-def start_bounds(window: WindowSpec, size: Any, newest: Numbers) -> tuple[Numbers, Side]:
+def start_bounds(window: WindowSpec, size: Number, newest: Numbers) -> tuple[Numbers, Side]:
     """The bounds of the starts of windows of this size, or of a shorter calendar length, that end at these values.
 
     A window starts at the first value not below its bound ("left"), or above it ("right").

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.time_numbers import Watermark
+from sash.plan.time_axis import Number
 
 
 class RowCounts(NamedTuple):
@@ -46,7 +47,7 @@ class Progress:
     rows_out: int = 0
     late: int = 0
     untimed: int = 0
-    before: Any = None
+    before: Number | None = None
     """In mode "sorted": the time of the last row."""
     held: TimedRows | None = None
     """In mode "sorted": the last rows of equal key and time, because more of them may follow."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-Observer = Callable[[Any, float], object]
+import pyarrow as pa
+
+Observer = Callable[[pa.RecordBatch | dict[str, pa.RecordBatch], float], object]
 """Called after a call that has succeeded, with its results (of several queries a dict of them) and its seconds."""
 
 

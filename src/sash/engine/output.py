@@ -9,7 +9,7 @@ longer than computing them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
 from sash.engine.step_data import OrderedSlides, StepResult, WindowRanges, WindowResults
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
@@ -131,7 +131,7 @@ class Output:
         if self.slide_order == "found":
             return self.typed(parts[0])
 
-        def joined(of: Sequence[Any]) -> Any:
+        def joined(of: Sequence[Numbers]) -> Numbers:
             return np.concatenate([one if at is None else one[at] for one, at in zip(of, places, strict=True)])
 
         order = np.argsort(joined([found.results.ends for found in step.found]), kind="stable")
@@ -185,7 +185,7 @@ class Output:
         window, count = found.results.window, len(found.results)
         return self.projector.of_slides(window, count, lambda _, number: found.columns[number])
 
-    def slide_head(self, keys: list[pa.Array], window: int, starts: Any, ends: Any) -> list[pa.Array]:
+    def slide_head(self, keys: list[pa.Array], window: int, starts: Numbers, ends: Numbers) -> list[pa.Array]:
         """The columns of slides before their results: keys, the window's name, starts and ends."""
         return [*keys, *self._name(window, len(starts)), self.bound(starts), self.bound(ends)]
 
@@ -195,7 +195,7 @@ class Output:
             return []
         return [pa.repeat(pa.scalar(self.bound_query.windows[window].name, pa.string()), count)]
 
-    def bound(self, numbers: Any) -> pa.Array:
+    def bound(self, numbers: Numbers) -> pa.Array:
         """Starts or ends of windows in the type of the time column."""
         if self.bound_query.time is None:
             return array(numbers.astype(np.int64))

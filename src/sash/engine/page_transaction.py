@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,16 @@ from sash.stores import PageError, Store
 from sash.stores.page import Schemas, pack, unpack
 
 Page = tuple[dict[str, Any], list[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class BeforeWrite:
+    """What was known before a commit: sizes and generations of its pages, names of new pages, and attributes."""
+
+    sizes: dict[str, int]
+    generations: dict[str, int | None]
+    fresh: list[str]
+    values: dict[str, Any]
 
 
 class Pages(StoreOwner):
@@ -188,10 +199,11 @@ class Pages(StoreOwner):
         sizes, generations = dict(self._sizes), dict[str, int | None](self._written)
         sizes.update(dict.fromkeys(gone, 0))
         generations.update(dict.fromkeys(gone))
-        before = {name: self._known.get(name, 0) for name in sizes}, {n: self._generations.get(n) for n in generations}
+        known = {name: self._known.get(name, 0) for name in sizes}
         changes: dict[str, Any] = {"_before": self._before, "_uncertain": self._uncertain, "garbage": self.garbage}
         changes |= {"written_count": self.written_count}
-        undone = *before, [name for name, size in before[0].items() if not size], changes
+        listed = {name: self._generations.get(name) for name in generations}
+        undone = BeforeWrite(known, listed, [name for name, size in known.items() if not size], changes)
         now: dict[str, Any] = {"_before": (self.nbytes, self.header), "_uncertain": {}, "garbage": gone}
         now |= {"written_count": self.written_count + len(put), "_undone": undone}
         self._note(sizes, generations, [*gone], now)
@@ -204,8 +216,8 @@ class Pages(StoreOwner):
         known = partial(dict.update, self._known, sizes), partial(dict.update, self._generations, generations)
         all_at_once(*known, attributes(self, _dropped=dropped, **values))
 
-    _undone: tuple[dict[str, int], dict[str, int | None], list[str], dict[str, Any]] | None = None
-    """The values before `commit`, until the next call: sizes, generations, names of new pages, attributes."""
+    _undone: BeforeWrite | None = None
+    """The values before `commit`, until the next call."""
 
     def delete_garbage(self) -> None:
         """Delete obsolete pages. If the store raises, the next call tries again.
@@ -229,8 +241,8 @@ class Pages(StoreOwner):
     def rollback(self) -> None:
         """Forget what was read and changed. May be interrupted, and called again."""
         if self._undone is not None:
-            sizes, generations, dropped, values = self._undone
-            self._note(sizes, generations, [*dropped], {**values, "_undone": None})
+            before = self._undone
+            self._note(before.sizes, before.generations, [*before.fresh], {**before.values, "_undone": None})
         if self._sent:
             uncertain = {name: size is not None for name, size in self._sent.items()}
             all_at_once(attributes(self, _uncertain={**uncertain, **self._uncertain}, _sent={}))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,23 @@ from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, nex
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.stores import PageError
 
-Slides = tuple[Ints, Ints, Ints, Ints]
-"""Slides that are due: the index of each slot, its number, the pane after its last; by window its first pane."""
+
+class AskedSlides(NamedTuple):
+    """Slots whose slides may be due: up to which slide, before which pane, and whether they restart."""
+
+    slots: Ints
+    limits: Ints
+    backs: Ints
+    restarts: bool
+
+
+class DueSlides(NamedTuple):
+    """Slides that are due: the index of each slot, its number, the pane after its last; by window its first pane."""
+
+    entries: Ints
+    numbers: Ints
+    his: Ints
+    los: Ints
 
 
 @dataclass(slots=True)
@@ -127,23 +142,28 @@ class PaneAssigner(ArenaAssigner):
         self, members: list[int], rows: StepRows, assigned: PanePositions, endings: Sequence[Ending]
     ) -> dict[int, WindowRanges]:
         """The slides of windows that differ only in size, the longest first: it has those of all others."""
-        asked: list[tuple[Ints, Ints, Ints, bool]] = []
+        asked: list[AskedSlides] = []
         window = self.windows[members[0]]
-        restarts = np.flatnonzero(rows.restarts) if rows.has_restarts else None
-        if restarts is not None:  # results of expired keys come first
+        counts = rows.restarted
+        if counts is not None:  # results of expired keys come first
+            restarts = np.flatnonzero(rows.restarts)
+            counts = counts[restarts]
             limits = slide_grid.last_slide(window, rows.time[restarts])
-            asked.append((rows.slots[restarts], limits, assigned.pos[restarts], True))
+            asked.append(AskedSlides(rows.slots[restarts], limits, assigned.pos[restarts], True))
         for ending in endings:
             limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))
-            asked.append((ending.slots, limits, self.backs(ending.slots), False))
-        parts = [self._due(members, *one) for one in asked]
+            asked.append(AskedSlides(ending.slots, limits, self.backs(ending.slots), False))
+        parts = [self._due(members, one) for one in asked]
         restarted = None
-        if restarts is not None:
-            first = rows.restarted[restarts][parts[0][0]] - 1  # type: ignore[index]
-            others = [rows.restarted_of(of[part[0]]) for (of, *_), part in zip(asked[1:], parts[1:], strict=True)]
+        if counts is not None:
+            first = counts[parts[0].entries] - 1
+            others = [
+                rows.restarted_of(one.slots[part.entries]) for one, part in zip(asked[1:], parts[1:], strict=True)
+            ]
             restarted = np.concatenate([first, *others])
-        slots = _joined([of[part[0]] for (of, *_), part in zip(asked, parts, strict=True)])
-        k, his, los = (_joined([part[i] for part in parts]) for i in (1, 2, 3))
+        slots = _joined([one.slots[part.entries] for one, part in zip(asked, parts, strict=True)])
+        k, los = _joined([part.numbers for part in parts]), _joined([part.los for part in parts])
+        his = _joined([part.his for part in parts])
         longest = WindowRanges(
             self.places[members[0]], slots, all_true(len(slots)), slide_grid.starts(window, k),
             slide_grid.ends(window, k), k, None, los[0], his, restarted=restarted, by_slide=True, all_on=True,
@@ -165,14 +185,15 @@ class PaneAssigner(ArenaAssigner):
             among=at, length=size, every_lo=los,
         )  # fmt: skip
 
-    def _due(self, members: list[int], of: Ints, limits: Ints, backs: Ints, restarts: bool) -> Slides:
+    def _due(self, members: list[int], asked: AskedSlides) -> DueSlides:
         """The slides that are due of some slots, up to limits and before panes. Raises PageError for damaged state."""
+        of, limits, backs, restarts = asked
         longest = members[0]
         grid_of = self._grid(longest, of, backs)
         columns = np.array([self.columns(w) for w in members])
         sizes = np.array([self.windows[w].size for w in members], self.cut_type)
         rings = self.arena.columns["low"], self.arena.columns["first", longest]
-        found: list[Slides] = []
+        found: list[DueSlides] = []
         first, capacity = 0, max(len(of) + 16, self._capacities.get(longest, 0))
         while first < len(of) or not found:
             out = (*(np.empty(capacity, np.int64) for _ in range(3)), np.empty((len(members), capacity), np.int64))
@@ -182,11 +203,10 @@ class PaneAssigner(ArenaAssigner):
                 raise PageError(
                     "the state is damaged: a window has a slide that a longer one of the same slides has not"
                 )
-            found.append((out[0][:count], out[1][:count], out[2][:count], out[3][:, :count]))
+            found.append(DueSlides(out[0][:count], out[1][:count], out[2][:count], out[3][:, :count]))
             capacity = max(4 * capacity, 1 << 12)
-        self._capacities[longest] = min(2 * sum(len(part[0]) for part in found), 1 << 20)
-        entries, numbers, his, los = (_joined([part[i] for part in found]) for i in range(4))
-        return entries, numbers, his, los
+        self._capacities[longest] = min(2 * sum(len(part.entries) for part in found), 1 << 20)
+        return found[0] if len(found) == 1 else DueSlides(*(_joined(arrays) for arrays in zip(*found, strict=True)))
 
     def _grid(self, w: int, of: Ints, backs: Ints) -> tuple[Any, ...]:
         """The grid of a window for loops over slots with panes before the positions `backs`."""

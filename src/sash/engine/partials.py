@@ -22,6 +22,7 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.running_assigner import RunningAssigner
 from sash.kernels.loops.slot_loops import LAST, ROWS
+from sash.plan.time_axis import Number
 
 
 def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
@@ -42,7 +43,7 @@ def export_partials(engine: LiveEngine) -> list[pa.RecordBatch]:
     return found
 
 
-def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Any:
+def import_partials(engine: LiveEngine, keys: Sequence[pa.Array], given: Sequence[list[pa.RecordBatch]]) -> Number:
     """Initialise a new engine with partials: for each group of windows those of all earlier time ranges, in order.
 
     Returns the time of the last row in them.

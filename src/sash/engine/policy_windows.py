@@ -27,6 +27,7 @@ from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.types import value_type
 from sash.stores import codec
 from sash.stores.state_objects import state_codec
+from sash.windows import Policy
 
 
 class PolicyWindow:
@@ -34,7 +35,8 @@ class PolicyWindow:
 
     def __init__(self, window: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
         self.aggregates, self.arena, self.column, self.name = window.over, arena, column, name
-        policy: Any = window.window
+        policy = window.window
+        assert isinstance(policy, Policy)
         monoids = [spec.monoid for spec in self.aggregates]
         kinds = [_kinds(spec) for spec in self.aggregates]
         self.kernel = PolicyKernel(policy, policy.evict, policy.alone, monoids, kinds)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from sash.engine.operator import Operator
 from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
 from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.single_user import SingleUser
+from sash.engine.time_numbers import Watermark
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.category_order import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
@@ -38,6 +39,8 @@ from sash.plan.queries import Queries
 from sash.stores import Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
+
+T = TypeVar("T")
 
 Batches = dict[str, pa.RecordBatch]
 """A record batch for each query, by name."""
@@ -70,11 +73,11 @@ class QueryGroup:
         """The same queries with the state of a snapshot."""
         return QueryGroup(type(self.operator).restore(self.operator.query, data, clock=clock), self.names)
 
-    def by_query(self, found: Any) -> dict[str, Any]:
+    def by_query(self, found: T) -> dict[str, T]:
         """Results of the operator, or a value of it, by query."""
         return found if isinstance(found, ResultBatches) else dict.fromkeys(self.names, found)
 
-    def noted(self, call: Callable[[Operator], Any]) -> Any:
+    def noted(self, call: Callable[[Operator], T]) -> T:
         """Make a call; an error gets a note with the names of the queries."""
         try:
             return call(self.operator)
@@ -224,7 +227,7 @@ class QueriesOperator(ObservedCalls):
         return self.groups[0].operator.schema
 
     @property
-    def watermark(self) -> dict[str, Any]:
+    def watermark(self) -> dict[str, Watermark]:
         """The watermark of each query, in units of its time column; None before there is one."""
         return self._each(lambda operator: operator.watermark)
 
@@ -241,7 +244,7 @@ class QueriesOperator(ObservedCalls):
             return self.groups[0].operator.offset
 
     @property
-    def due(self) -> dict[str, Any]:
+    def due(self) -> dict[str, Watermark]:
         """By query: the least watermark at which something is due; None if nothing is."""
         return self._each(lambda operator: operator.due)
 
@@ -302,12 +305,12 @@ class QueriesOperator(ObservedCalls):
 
     # ---- by query ----
 
-    def _each(self, value: Callable[[Operator], Any]) -> dict[str, Any]:
+    def _each(self, value: Callable[[Operator], T]) -> dict[str, T]:
         with self._single:
             self._recover()
             return self._named(group.by_query(value(group.operator)) for group in self.groups)
 
-    def _named(self, found: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    def _named(self, found: Iterable[dict[str, T]]) -> dict[str, T]:
         """Values by query, in the order of the queries."""
         by_name = {name: value for one in found for name, value in one.items()}
         return {name: by_name[name] for name in self.queries.queries if name in by_name}

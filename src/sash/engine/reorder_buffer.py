@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array, no_rows, stable_order
 from sash.engine.atomic import attributes
 from sash.engine.key_values import ranks
-from sash.engine.time_numbers import after
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
+from sash.engine.time_numbers import Watermark, after
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import in_turn
+from sash.plan.time_axis import Number
 
 FAN_OUT = 16
 """Runs of similar size that are merged into one. One-row calls while 100,000 wait: 12 µs with 8; 8 with 16 and 32."""
@@ -58,7 +58,7 @@ class TimedRows:
     """Rows with their times (numbers in units of the time column) and arrival numbers."""
 
     table: pa.RecordBatch
-    time: NDArray[Any]
+    time: Numbers
     arrival: Ints
 
     @staticmethod
@@ -82,7 +82,7 @@ class TimedRows:
 class SortedRun(NamedTuple):
     """Rows sorted by time and arrival; the first `start` have been released; `low` is the time of the next."""
 
-    low: Any
+    low: Number
     start: int
     rows: TimedRows
 
@@ -133,7 +133,7 @@ class ReorderBuffer:
         self._empty = TimedRows.none(schema, time_type)
         self._state = BufferState()
 
-    def push_and_release(self, rows: TimedRows, until: Any, everything: bool = False) -> TimedRows:
+    def push_and_release(self, rows: TimedRows, until: Watermark, everything: bool = False) -> TimedRows:
         """Push rows; return all rows below `until` (None: none; everything: all), by time, tie-breakers and arrival.
 
         `until` is a number of the type of the times. The state changes by one assignment, at the end.
@@ -172,7 +172,7 @@ class ReorderBuffer:
         return _bytes([run.rest() for run in self._state.runs])
 
     @property
-    def due(self) -> Any:
+    def due(self) -> Number | None:
         """The least watermark that releases a row; None if no row waits."""
         runs = self._state.runs
         if not runs:
@@ -193,7 +193,9 @@ class ReorderBuffer:
 
     # ---- steps ----
 
-    def _split(self, rows: TimedRows, until: Any, everything: bool) -> tuple[TimedRows | None, SortedRun | None, bool]:
+    def _split(
+        self, rows: TimedRows, until: Watermark, everything: bool
+    ) -> tuple[TimedRows | None, SortedRun | None, bool]:
         """Split new rows into those below `until`, and a run of the others; are the first sorted already?"""
         time = rows.time
         count = len(time)
@@ -247,7 +249,7 @@ def _in_turn(rows: TimedRows) -> bool:
     return bool(call_loop(in_turn, kind, (np.ascontiguousarray(rows.time), np.ascontiguousarray(rows.arrival))))
 
 
-def _released(runs: tuple[SortedRun, ...], until: Any) -> tuple[list[TimedRows], tuple[SortedRun, ...]]:
+def _released(runs: tuple[SortedRun, ...], until: Number) -> tuple[list[TimedRows], tuple[SortedRun, ...]]:
     """The released rows of each run, and the remaining runs."""
     leaving: list[TimedRows] = []
     cut: list[SortedRun] = []
@@ -277,7 +279,7 @@ def _inserted(runs: tuple[SortedRun, ...], run: SortedRun) -> tuple[SortedRun, .
     return (*runs[:at], run, *runs[at:])
 
 
-def _position(time: NDArray[Any], start: int, until: Any) -> int:
+def _position(time: Numbers, start: int, until: Number) -> int:
     """Position of the first time not below `until`; that of `start` is below."""
     if time.item(-1) < until:
         return len(time)  # from here on `until` is within the range of the times' type
@@ -336,7 +338,7 @@ def _sorted(rows: TimedRows, ties: Sequence[str] = (), are_merged: bool = False)
     return rows.take(order)
 
 
-def _time_order(time: NDArray[Any], are_merged: bool) -> Ints:
+def _time_order(time: Numbers, are_merged: bool) -> Ints:
     """The order of times by the fastest sort; usually a stable one, which saves sorting rows of equal time.
 
     100,000 random times take 8 ms by a stable sort, 3 ms by an unstable one, and 1.5 to 4.5 ms by radix sort (stable),

@@ -30,7 +30,9 @@ from sash.engine.operator import Operator
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
+from sash.engine.time_numbers import Watermark
 from sash.engine.window_assigner import Ending
+from sash.plan.time_axis import Number
 
 PIECE = 1 << 17
 """The number of results of a piece, about."""
@@ -62,7 +64,7 @@ def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatc
     yield operator.call(work)
 
 
-def _slides(operator: Operator, backend: LiveBackend, reached: Any) -> Iterator[pa.RecordBatch]:
+def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterator[pa.RecordBatch]:
     """The results of slides, those of some slots at a time."""
     with operator.attempting():
         now = operator.progress
@@ -87,7 +89,7 @@ def _is_plain(engine: LiveEngine) -> bool:
     return engine.bound_query.forget is None and engine.bound_query.query.emit == "final"
 
 
-def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
+def _stops(backend: LiveBackend, before: Watermark, reached: Number) -> Iterator[Number]:
     """Watermarks below `reached` at which to stop: the least times of pages of buffered rows, some pages apart."""
     engine = backend.engine
     of_rows = all(type(assigner) is RowAssigner for assigner in engine.assigners)
@@ -103,7 +105,7 @@ def _stops(backend: LiveBackend, before: Any, reached: Any) -> Iterator[Any]:
         rows += page.rows
 
 
-def _steps(engine: LiveEngine, given: TimedRows, now: Any) -> Iterator[StepResult]:
+def _steps(engine: LiveEngine, given: TimedRows, now: Number) -> Iterator[StepResult]:
     """As `engine.step`, with the results of some slots at a time."""
     rows, scope = engine.begin(given, now)
     slots = scope.slots

@@ -23,7 +23,7 @@ from sash.engine.key_values import decode
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_errors import decreasing
 from sash.engine.shifted_windows import PlacedAt, ShiftedWindow
-from sash.engine.slot_table import SlotTable
+from sash.engine.slot_table import ColumnName, SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.time_numbers import beyond, later, threshold
 from sash.engine.window_assigner import (
@@ -43,6 +43,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import NEVER, bound_starts, count_starts, pending_slides, time_starts
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.time_axis import Number
 
 WindowEnds = tuple[Ints, Ints, Ints]
 """Windows: their slots, the first elements of their keys, and the positions after their last elements."""
@@ -207,7 +208,7 @@ class RowAssigner(ArenaAssigner):
             return found if ends is None else found[ends]
         return assigned.pos[peer if ends is None else peer[ends]] + with_peers
 
-    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: Any, los: Ints) -> None:
+    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: ColumnName, los: Ints) -> None:
         """Write the starts of windows measured on a column of the arena to `los`; `at`: its value at their ends."""
         values, (slots, begin, his) = self.arena.columns[name], ends
         column, window = self.start_column(w), self.windows[w]
@@ -281,7 +282,7 @@ class RowAssigner(ArenaAssigner):
                 self._bound(w, (slots, begin, back), self.last(slots), "time", np.empty(len(slots), np.int64))
 
     @property
-    def key_lifetime(self) -> Any:
+    def key_lifetime(self) -> Number | None:
         """How long a key is needed after its last row, if that is a fixed time; else None."""
         return None if self.closed_start or self.pending else self.reach
 

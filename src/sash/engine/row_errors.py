@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.key_values import decode, format_key, format_row
 from sash.engine.step_data import BatchColumns
-from sash.kernels.loops.array_types import Flags
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.derived_columns import is_fallible
+from sash.plan.time_axis import Number
 
 
 class RowLimits:
@@ -27,11 +26,11 @@ class RowLimits:
         self.deltas: list[WindowSpec] = [window for window in bound_query.windows if window.kind == "delta"]
         self.has_none = not self.sliding and not self.deltas
 
-    def require_times(self, time: NDArray[Any]) -> None:
+    def require_times(self, time: Numbers) -> None:
         """Raises OverflowError, naming the value, for times at which slides are not distinct."""
         slide_grid.require_in_range(self.sliding, time, self.column)
 
-    def require(self, batch: pa.RecordBatch, time: NDArray[Any], taken: Flags) -> None:
+    def require(self, batch: pa.RecordBatch, time: Numbers, taken: Flags) -> None:
         """Raises OverflowError for times at which slides are not distinct, ValueError for a Delta window's column that
         is null, NaN or infinite; both name the value or the row.
         """
@@ -64,7 +63,7 @@ class FallibleExpressions:
             BatchColumns(table).derive(self.columns)
 
 
-def decreasing(name: str, before: Any, value: Any, row: str) -> ValueError:
+def decreasing(name: str, before: Number, value: Number, row: str) -> ValueError:
     """The error of a Delta window's column that decreases."""
     return ValueError(
         f"the column {name!r} of a Delta window must not decrease, but goes from {before} to {value} at {row}"
@@ -89,7 +88,7 @@ def failure(what: str, failed: AggregateError, where: str) -> Exception:
         return RuntimeError(message)
 
 
-def format_slide(bound_query: BoundQuery, end: Any, key: Sequence[pa.Array]) -> str:
+def format_slide(bound_query: BoundQuery, end: Number, key: Sequence[pa.Array]) -> str:
     """A slide in time, by its end and its key, for a message."""
     if bound_query.time is not None:
         end = bound_query.time.array(np.array([end]))[0]

@@ -12,22 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_false
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Number, Watermark, is_gap, later
+from sash.engine.time_numbers import Watermark, is_gap, later
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
+from sash.plan.time_axis import Number
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class RunningAssigner(WindowAssigner):
         count, window = len(rows), self.window
         begins, marks = rows.restarts, all_false(count)
         if window.kind == "session":
-            begins = begins | ((rows.ordinal > 0) & is_gap(window.size, rows.time, rows.previous))
+            begins = begins | ((rows.ordinal > 0) & is_gap(window.size or 0, rows.time, rows.previous))
         elif window.kind == "punctuation":
             marks = decode(rows.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
@@ -89,7 +91,7 @@ class RunningAssigner(WindowAssigner):
         after, of, row, slide, opened = (part[:made] for part in out)
         return RunningReads(rows.slots, NO_INTS, fresh, self, ends, after, of, row, slide, opened, starts[:made])
 
-    def _wanted(self, rows: StepRows, marks: Flags) -> tuple[Any, Ints | None]:
+    def _wanted(self, rows: StepRows, marks: Flags) -> tuple[NDArray[np.int8], Ints | None]:
         """The rows after which results are read, and the rows they belong to (None: all)."""
         wanted = np.zeros(len(rows), np.int8)
         if self.window.slide == "close":
@@ -156,7 +158,7 @@ class RunningAssigner(WindowAssigner):
                 parts.append((np.full(len(of), len(rows)), of, stamps[of], self.last(of), heads[of, ROW]))
                 heads[of, OPEN] = 0
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        ends = later(last, window.size) if window.kind == "session" else last
+        ends = later(last, window.size or 0) if window.kind == "session" else last
         if self.bound_query.time is None:
             starts, ends = opened, rows.ordinal[assigned.row] + 1
         on = np.ones(len(of), np.bool_)
@@ -165,8 +167,7 @@ class RunningAssigner(WindowAssigner):
 
     def has_ended(self, now: Watermark, last: Numbers) -> Flags:
         """Has a session ended whose last row was at `last`?"""
-        found: Flags = is_gap(self.window.size, np.asarray(now, last.dtype), last)
-        return found
+        return is_gap(self.window.size or 0, np.asarray(now, last.dtype), last)
 
     def _at_slides(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> WindowRanges:
         heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
@@ -208,7 +209,7 @@ class RunningAssigner(WindowAssigner):
         heads = self.table[f"{self.name}.heads"]
         if self.window.slide == "close" and self.window.kind == "session":
             waits = heads[slots, OPEN] != 0
-            end = later(self.last(slots), self.window.size)
+            end = later(self.last(slots), self.window.size or 0)
         elif self.window.slide == "time":
             k = heads[slots, SLIDE]
             waits = k < NEVER
@@ -219,7 +220,7 @@ class RunningAssigner(WindowAssigner):
 
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
         if self.window.kind == "session":
-            self.needed(slots, self.window.size, expiry)
+            self.needed(slots, self.window.size or 0, expiry)
         elif self.window.kind == "punctuation":
             expires &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
         else:

@@ -9,7 +9,7 @@ Both ends never decrease from one row of a key to the next, so a search continue
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,8 @@ class ShiftedWindow:
         heads, count = self.arena.heads, len(rows.slots)
         los, his = np.empty(count, np.int64), np.empty(count, np.int64)
         if self.window.kind == "count":
-            bounds: tuple[Any, ...] = (rows.begin, rows.stops, self.behind, self.ahead)
-            call_loop(shifted_rows, "", (rows.slots, rows.pos, *bounds, heads, self.columns[0], los, his))
+            given = (rows.slots, rows.pos, rows.begin, rows.stops, self.behind, self.ahead)
+            call_loop(shifted_rows, "", (*given, heads, self.columns[0], los, his))
             return los, his
         values = self.arena.columns["time"]
         bounds = (rows.begin, rows.stops, *moved_bounds(self.window, values.dtype))

@@ -16,13 +16,23 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, isclose, lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sash.engine.time_numbers import LIMIT
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import WindowSpec
+from sash.plan.time_axis import Number
+
+
+class GridNumbers(NamedTuple):
+    """Offset, slide and size in units of a fraction, and its two numbers: None on a column without floats."""
+
+    offset: Number
+    every: Number
+    size: Number
+    per: tuple[float, float] | None
 
 
 def ends(window: WindowSpec, k: Numbers) -> Numbers:
@@ -46,15 +56,15 @@ def _cut(window: WindowSpec, k: Numbers, sizes: int) -> Numbers:
     return above if per is None else above * per[0] / per[1]
 
 
-def numerators(window: WindowSpec) -> tuple[Any, Any, Any, tuple[float, float] | None]:
-    """Offset, slide and size in units of a fraction, and its two numbers: None on a column without floats."""
+def numerators(window: WindowSpec) -> GridNumbers:
+    """The grid of a window as numbers."""
     if window.slide != "time" or window.axis is None or window.axis.kind == "int":
-        return window.offset, window.every, window.size or 0, None
-    return _fractions(window.offset, window.every, window.size if window.kind == "time" else 0)
+        return GridNumbers(window.offset, window.every or 1, window.size or 0, None)
+    return _fractions(window.offset, window.every or 1, window.size or 0 if window.kind == "time" else 0)
 
 
 @lru_cache(maxsize=256)
-def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float, tuple[float, float]]:
+def _fractions(offset: Number, every: Number, size: Number) -> GridNumbers:
     """Floats as decimal fractions, as they are written; where those are too fine, as multiples of `every`.
 
     A numerator is exact below 2**53, so a fine fraction reduces the range of times that can be distinguished.
@@ -64,10 +74,10 @@ def _fractions(offset: Any, every: Any, size: Any) -> tuple[float, float, float,
     if per <= FINEST or parts[1] * per <= 1000:
         unit = gcd(*(int(one * per) for one in parts))
         first, step, back = (float(one * per / unit) for one in parts)
-        return first, step, back, (float(unit), float(per))
+        return GridNumbers(first, step, back, (float(unit), float(per)))
     slides = float(size / every)
     slides = round(slides) if isclose(slides, round(slides), rel_tol=1e-15) else slides
-    return float(offset / every), 1.0, float(slides), (float(every), 1.0)
+    return GridNumbers(float(offset / every), 1.0, float(slides), (float(every), 1.0))
 
 
 def last_end(window: WindowSpec, x: Numbers, strict: bool) -> Ints:
@@ -98,7 +108,8 @@ def _greatest(window: WindowSpec, x: Numbers, sizes: int, strict: bool) -> Ints:
     x = np.asarray(x)
     offset, every, size, per = numerators(window)
     if per is None:
-        return (x + (sizes * size - offset - strict)) // every
+        found: Numbers = (x + (sizes * size - offset - strict)) // every
+        return found
     k = np.clip(np.floor((x * per[1] / per[0] + sizes * size - offset) / every), -(2.0**62), 2.0**62)
 
     def beyond(k: Numbers) -> Flags:
@@ -136,8 +147,8 @@ FINEST = 10**6
 
 def scalars(window: WindowSpec, kind: np.dtype[Any], first: int = 0, last: int = 0) -> tuple[Any, ...]:
     """The grid as loops take it: its numbers, and for a calendar a table with the slides from `first` to `last`."""
-    *numbers, per = numerators(window)
-    typed = tuple(kind.type(x) for x in numbers)
+    offset, every, size, per = numerators(window)
+    typed = kind.type(offset), kind.type(every), kind.type(size)
     if window.grid is None:
         return (*typed, per, 0, NO_SLIDES, NO_SLIDES)
     return (*typed, per, *window.grid.table(first, last))

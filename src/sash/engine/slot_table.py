@@ -19,12 +19,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sash.engine.atomic import all_at_once, attributes
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import copy_rows
+
+ColumnName = str | tuple[str | int, ...]
+"""The name of an array of a slot table, or of a column of an arena."""
+
+NamedArrays = dict[ColumnName, NDArray[Any]]
 
 WORDS = ("<i8", "<f8")
 """The types of arrays that consist of 64-bit words."""
@@ -37,7 +42,7 @@ _LINE = 8
 class _Layout:
     """Where arrays of words lie in a row: `first` has their first words, and `saved` words come before derived ones."""
 
-    first: dict[Any, int]
+    first: dict[ColumnName, int]
     saved: int
     blank: Ints
 
@@ -62,19 +67,19 @@ class SlotTable:
 
     def __init__(self) -> None:
         self.capacity = 0
-        self.arrays: dict[Any, NDArray[Any]] = {}
-        self.wide: dict[Any, NDArray[Any]] = {}
-        self.blanks: dict[Any, Any] = {}
-        self.derived: set[Any] = set()
+        self.arrays: NamedArrays = {}
+        self.wide: NamedArrays = {}
+        self.blanks: NamedArrays = {}
+        self.derived: set[ColumnName] = set()
         self.version = 0
         """Changes whenever arrays are replaced."""
-        self._in_words: list[Any] = []
-        self._others: list[Any] = []
+        self._in_words: list[ColumnName] = []
+        self._others: list[ColumnName] = []
         """The arrays with their own memory."""
         self._layout = _Layout({}, 0, np.zeros(0, np.int64))
         self._words: Ints = np.zeros((0, 0), np.int64)
 
-    def add(self, name: Any, kind: Any, blank: Any, derived: bool = False, apart: bool = False) -> None:
+    def add(self, name: ColumnName, kind: DTypeLike, blank: Any, derived: bool = False, apart: bool = False) -> None:
         """Add an array whose rows are `blank` in a new slot. A derived array is not saved: it can be rebuilt.
 
         With `apart` the array has its own contiguous memory.
@@ -99,12 +104,12 @@ class SlotTable:
             change = self._replaced(layout, words, others, self.capacity)
             all_at_once(change, partial(list.append, self._in_words, name))
 
-    def _hold(self, name: Any, names: list[Any], array: NDArray[Any], wide: NDArray[Any]) -> None:
+    def _hold(self, name: ColumnName, names: list[ColumnName], array: NDArray[Any], wide: NDArray[Any]) -> None:
         arrays, both = {**self.arrays, name: array}, {**self.wide, name: wide}
         change = attributes(self, arrays=arrays, wide=both, version=self.version + 1)
         all_at_once(change, partial(list.append, names, name))
 
-    def __getitem__(self, name: Any) -> NDArray[Any]:
+    def __getitem__(self, name: ColumnName) -> NDArray[Any]:
         return self.arrays[name]
 
     def grow(self, capacity: int) -> None:
@@ -142,17 +147,17 @@ class SlotTable:
             new[places[live]] = self.arrays[name][live]
         return self._replaced(layout, words, others, capacity)
 
-    def save(self, slots: Ints) -> dict[Any, NDArray[Any]]:
+    def save(self, slots: Ints) -> NamedArrays:
         """The rows of these slots, for `restore`."""
         rows = np.empty((len(slots), self._layout.saved), np.int64)
         call_loop(copy_rows, "", (self._words, slots, rows))
-        saved: dict[Any, NDArray[Any]] = {_ROWS: rows}
+        saved: NamedArrays = {_ROWS: rows}
         for name in self._others:
             if name not in self.derived:
                 saved[name] = self.arrays[name][slots]
         return saved
 
-    def restore(self, slots: Ints, saved: dict[Any, NDArray[Any]]) -> None:
+    def restore(self, slots: Ints, saved: NamedArrays) -> None:
         """Restore saved rows."""
         for name, rows in saved.items():
             if name is _ROWS:
@@ -175,7 +180,7 @@ class SlotTable:
     def _layout_of_all(self) -> _Layout:
         return self._layout if self.capacity else self._laid_out(self._in_words)
 
-    def _laid_out(self, names: list[Any]) -> _Layout:
+    def _laid_out(self, names: list[ColumnName]) -> _Layout:
         """Assign every array of words its place in a row: saved arrays first, derived ones after them."""
         first, at = {}, 0
         for name in sorted(names, key=lambda name: name in self.derived):
@@ -187,7 +192,7 @@ class SlotTable:
             blank[place : place + self.blanks[name].size] = self.blanks[name].reshape(-1).view(np.int64)
         return _Layout(first, saved, blank)
 
-    def _replaced(self, layout: _Layout, words: Ints, others: dict[Any, NDArray[Any]], count: int) -> partial[Any]:
+    def _replaced(self, layout: _Layout, words: Ints, others: NamedArrays, count: int) -> partial[Any]:
         """The change to other memory: the arrays over these words, and those with their own memory."""
         flat, width = words.reshape(-1), layout.width
         wide, arrays = dict(others), dict(others)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.key_values import format_row, key_column, keys_of, ranks
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.bound_query import BoundQuery
 
 
@@ -17,11 +16,11 @@ class SortedRows:
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
 
-    def codes(self, table: pa.RecordBatch) -> Any:
+    def codes(self, table: pa.RecordBatch) -> Ints:
         """The codes of the keys of rows."""
         return keys_of([key_column(table.column(name)) for name in self.bound_query.by], table.num_rows).codes
 
-    def waiting(self, table: pa.RecordBatch, time: Any) -> int:
+    def waiting(self, table: pa.RecordBatch, time: Numbers) -> int:
         """The number of rows with the key and time of the last."""
         if not len(time):
             return 0
@@ -29,7 +28,7 @@ class SortedRows:
         differs = np.flatnonzero((codes != codes[-1]) | (time != time[-1]))
         return len(time) - (int(differs[-1]) + 1 if len(differs) else 0)
 
-    def check(self, table: pa.RecordBatch, time: Any) -> None:
+    def check(self, table: pa.RecordBatch, time: Numbers) -> None:
         """Raises ValueError, naming the row, if rows are not ordered by key and time."""
         if len(time) < 2:
             return

@@ -11,8 +11,6 @@ shift moves a window into the past.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sash.engine.spine_rows import SpineRows
@@ -20,7 +18,9 @@ from sash.engine.time_numbers import is_gap, moved_bound
 from sash.kernels.column.column_kernels import RangeBounds, RowThreads, index_type
 from sash.kernels.column.spine_bounds import spine_places
 from sash.kernels.loops.array_types import Numbers
+from sash.kernels.loops.bound_rules import MovedBound
 from sash.plan.bound_query import WindowSpec
+from sash.plan.time_axis import Number
 
 
 class SpineWindows:
@@ -29,7 +29,7 @@ class SpineWindows:
     def __init__(self, rows: SpineRows, closed: str, threads: RowThreads) -> None:
         self.rows, self.threads = rows, threads
         self.closed_start, self.closed_end = closed in ("left", "both"), closed in ("right", "both")
-        self._found: dict[tuple[Any, bool], Numbers] = {}
+        self._found: dict[tuple[Number, bool], Numbers] = {}
         lengths = np.diff(rows.spine.edges)
         self.begins = np.repeat(rows.events.edges[:-1], lengths).astype(index_type(len(rows.events)))
 
@@ -59,22 +59,22 @@ class SpineWindows:
     def _session_starts(self, window: WindowSpec, ends: Numbers) -> Numbers:
         events, time = self.rows.events, self.rows.events.time
         starts = np.zeros(len(time), np.bool_)
-        starts[1:] = is_gap(window.size, time[1:], time[:-1])
+        starts[1:] = is_gap(window.size or 0, time[1:], time[:-1])
         starts[events.edges[:-1][events.edges[:-1] < len(time)]] = True
         first = np.maximum.accumulate(np.where(starts, np.arange(len(time)), 0))
         last = np.maximum(ends, 1) - 1
         some = ends > self.begins
-        silent = is_gap(window.size, self.rows.floor, np.where(some, time[last], self.rows.floor))
+        silent = is_gap(window.size or 0, self.rows.floor, np.where(some, time[last], self.rows.floor))
         return np.where(some & ~silent, first[last], ends).astype(ends.dtype)
 
-    def _moved(self, by: Any, inclusive: bool) -> Numbers:
+    def _moved(self, by: Number, inclusive: bool) -> Numbers:
         """The places of the first events that do not precede a bound at a distance from the rows."""
         if (by, inclusive) not in self._found:
             bound = moved_bound(by, self.rows.floor.dtype, inclusive)
             self._found[by, inclusive] = self._places(self.rows.targets(inclusive), bound)
         return self._found[by, inclusive]
 
-    def _places(self, targets: Numbers, bound: Any) -> Numbers:
+    def _places(self, targets: Numbers, bound: MovedBound) -> Numbers:
         events, spine = self.rows.events, self.rows.spine
         out = np.empty(len(spine), index_type(len(events)))
         before = (events.time, np.ascontiguousarray(targets), bound, events.edges, spine.edges)

@@ -27,15 +27,16 @@ from sash.engine.live_engine import LiveEngine
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
+from sash.engine.slot_table import ColumnName
 from sash.engine.time_numbers import LIMIT
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
-from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec
 
-Scalars = Mapping[Any, NDArray[Any]]
+Scalars = Mapping[ColumnName, NDArray[Any]]
 """The values of slots by their name in the slot table, a row each."""
 
 LARGEST = 2**62
@@ -49,7 +50,7 @@ def require(holds: Any, what: str) -> None:
         raise ValueError(what)
 
 
-def required_numbers(batch: pa.RecordBatch, name: str | int) -> NDArray[Any]:
+def required_numbers(batch: pa.RecordBatch, name: str | int) -> Numbers:
     """A column of numbers. Raises ValueError for a null."""
     column = batch.column(name)
     require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
@@ -88,7 +89,7 @@ class StateChecks:
                     base = scalars[aggregate.name, "base"]
                     require((base >= 0) & (base <= totals), "a window begins after the last value of its key")
 
-    def _check_stamps(self, stamps: NDArray[Any]) -> None:
+    def _check_stamps(self, stamps: Numbers) -> None:
         last = stamps[:, LAST]
         if stamps.dtype.kind == "f":
             require(np.isfinite(last), "the time of the last row of a key is not finite")
@@ -140,7 +141,7 @@ class StateChecks:
 
     # ---- elements ----
 
-    def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+    def elements(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Scalars) -> None:
         """Raises ValueError for invalid elements; `entry` has the index of each element's slot, in order."""
         same = entry[1:] == entry[:-1]
         if isinstance(a, RowAssigner):
@@ -159,17 +160,17 @@ class StateChecks:
         for aggregate in self.engine.aggregates_of(a):
             require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
 
-    def _check_before(self, values: NDArray[Any], entry: Ints, ends: NDArray[Any]) -> None:
+    def _check_before(self, values: Numbers, entry: Ints, ends: Numbers) -> None:
         require(values <= ends[entry], "an element is later than the last row of its key")
 
-    def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Mapping[Any, NDArray[Any]]) -> None:
+    def last_panes(self, a: ArenaAssigner, scalars: Scalars, entry: Ints, columns: Scalars) -> None:
         """Raises ValueError if the last pane of a slot is not that of its ring."""
         if isinstance(a, PaneAssigner):
             last = np.flatnonzero(np.append(entry[1:] != entry[:-1], True)) if len(entry) else entry
             require(columns["low"][last] == scalars[f"{a.name}.low"][entry[last]], "the last pane has another edge")
 
 
-def _check_running(assigner: WindowAssigner, heads: Ints, start: NDArray[Any]) -> None:
+def _check_running(assigner: WindowAssigner, heads: Ints, start: Numbers) -> None:
     flags = heads[:, [OPEN, CLOSED]]
     require((flags == 0) | (flags == 1), "a window is neither open nor closed")
     require((heads[:, ROW] >= 0) & (heads[:, ROW] < LARGEST), "a window begins with an impossible row")
@@ -193,7 +194,7 @@ def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> Non
     require((numbers >= -most) & (numbers <= most), "a slide ends outside of the range of times")
 
 
-def _check_rising(values: NDArray[Any], same: Flags, what: str) -> None:
+def _check_rising(values: Numbers, same: Flags, what: str) -> None:
     if values.dtype.kind == "f":
         require(np.isfinite(values), f"{what} are not finite")
     require((values[1:] >= values[:-1]) | ~same, f"{what} decrease from one element to the next")

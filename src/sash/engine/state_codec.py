@@ -41,6 +41,7 @@ from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.policy_windows import PolicyWindow
 from sash.engine.row_assigner import RowAssigner
+from sash.engine.slot_table import ColumnName, NamedArrays
 from sash.engine.state_checks import StateChecks, require, require_entries, required_numbers
 from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import ArenaAssigner
@@ -65,7 +66,7 @@ class Stored:
 
     keys: list[pa.Array]
     keys_batch: pa.RecordBatch
-    scalars: dict[Any, NDArray[Any]]
+    scalars: NamedArrays
     emitted: list[Ints]
     batches: list[pa.RecordBatch]
     """The other batches: elements, and last emitted results."""
@@ -171,13 +172,13 @@ class StateCodec:
             found += [pa.field(f"{column_text(name)}.{j}", kind) for j in range(blank.size)]
         return found
 
-    def _coordinates(self, assigner: ArenaAssigner) -> list[Any]:
+    def _coordinates(self, assigner: ArenaAssigner) -> list[ColumnName]:
         """The columns of an arena other than states and counts of values."""
         own = {key for aggregate in self.engine.aggregates_of(assigner) for key in self._columns_of(aggregate)}
         own |= {key for owner in self._owners(assigner) for key in owner.columns}
         return [name for name in assigner.arena.columns if name not in own and name != SEGMENT]
 
-    def _columns_of(self, aggregate: LiveAggregate) -> list[Any]:
+    def _columns_of(self, aggregate: LiveAggregate) -> list[ColumnName]:
         return [(aggregate.name, "before"), *((aggregate.name, i) for i in aggregate.leaves)]
 
     def _owners(self, assigner: ArenaAssigner) -> list[PolicyWindow | WaitingRows]:
@@ -201,7 +202,9 @@ class StateCodec:
 
     # ---- to batches ----
 
-    def encode(self, slots: Ints, tails: Sequence[Ints], counts: Ints) -> tuple[list[Layout], list[list[Any]]]:
+    def encode(
+        self, slots: Ints, tails: Sequence[Ints], counts: Ints
+    ) -> tuple[list[Layout], list[list[pa.RecordBatch]]]:
         """Encode slots in parts, of `counts` slots each: the layouts of the batches, and the batches of each part.
 
         Elements of each arena below the positions `tails` are left out. One call for all parts takes half the time of
@@ -258,7 +261,7 @@ class StateCodec:
         """Decode slots into arrays, without a change of the engine. Raises ValueError for a missing number."""
         batches = [restored(*parts) for parts in zip(batches, self.schemas, meta["columns"], strict=True)]
         given = batches[0]
-        scalars: dict[Any, NDArray[Any]] = {}
+        scalars: NamedArrays = {}
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
             columns = [required_numbers(given, f"{column_text(name)}.{j}") for j in range(blank.size)]
@@ -275,7 +278,7 @@ class StateCodec:
             require_entries(entry, stored.count)
             require(entry[1:] > entry[:-1], "it has the last result of a key twice")
 
-    def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> dict[Any, NDArray[Any]]:
+    def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> NamedArrays:
         """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
         columns = {name: required_numbers(batch, column_text(name)) for name in self._coordinates(assigner)}

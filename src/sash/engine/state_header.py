@@ -18,9 +18,10 @@ from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.root_page import HEADER, QUERY, ROOT, root_batch
 from sash.engine.state_checks import LARGEST, require
-from sash.engine.time_numbers import stored_time_type
+from sash.engine.time_numbers import Watermark, stored_time_type
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query_difference import described_state
+from sash.plan.time_axis import Number
 from sash.stores import PageError, Store
 from sash.stores.checks import check_meta, list_of, text
 from sash.stores.envelope import decoding
@@ -33,8 +34,8 @@ _GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+
 class Header:
     """The progress of an operator: watermark, counters, the caller's offset, the next numbers of keys and pages."""
 
-    watermark: Any
-    before: Any
+    watermark: Watermark
+    before: Number | None
     counters: RowCounts
     offset: Any
     eager: bool
@@ -51,8 +52,8 @@ class PageEntry(NamedTuple):
     """A page that the header lists: its number, the least and the greatest time in it, its rows, its generation."""
 
     page: int
-    low: Any
-    high: Any
+    low: Number
+    high: Number
     rows: int
     generation: int
 
@@ -153,11 +154,11 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
     pages.write("header", HEADER, meta, [buckets, waiting])
 
 
-def _to_text(number: Any) -> str | None:
+def _to_text(number: Watermark) -> str | None:
     return None if number is None else repr(number)
 
 
-def _from_text(text: str | None, number: pa.DataType) -> Any:
+def _from_text(text: str | None, number: pa.DataType) -> Watermark:
     if text is None:
         return None
     found = float(text) if "inf" in text or not pa.types.is_integer(number) else int(text)

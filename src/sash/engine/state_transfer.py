@@ -28,6 +28,7 @@ from sash.engine.migration_rules import AssignerMatch, CopiedState, CountedValue
 from sash.engine.pane_assigner import CountedPanes, PaneAssigner
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.running_assigner import RunningAssigner
+from sash.engine.slot_table import ColumnName
 from sash.engine.state_codec import SlotRows
 from sash.engine.time_numbers import Watermark
 from sash.engine.window_assigner import ArenaAssigner, StepScope
@@ -110,7 +111,8 @@ def _move_coordinates(match: AssignerMatch, elements: RingRanges, places: RingRa
     theirs = elements.arena.columns
     if isinstance(new, RowAssigner):
         assert isinstance(old, RowAssigner)
-        for name in ("time", *(("delta", column) for column in new.deltas)):
+        names: list[ColumnName] = ["time", *(("delta", column) for column in new.deltas)]
+        for name in names:
             new.arena.put(name, places.places, elements.take(theirs[name]))
         for w, policy in new.policies.items():
             policy.load(places.places, old.policies[match.windows[w]].store(elements.take))

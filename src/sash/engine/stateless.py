@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +33,7 @@ from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
     CountBounds,
+    Places,
     RangeBounds,
     RowThreads,
 )
@@ -42,6 +42,7 @@ from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
+from sash.plan.time_axis import Number
 
 PLACED = (m.First, m.Last, m.Nth)
 """Aggregates whose result is the value at a position of the window."""
@@ -154,7 +155,7 @@ class StatelessExecutor:
         for closed in ("right", "both"):
             alike = [w for w, window in enumerate(windows) if window.closed == closed and _is_plain_time(window)]
             if len(alike) >= FEWEST:
-                rules = [threshold(windows[w].size, rows.time.dtype, closed == "right") for w in alike]
+                rules = [threshold(windows[w].size or 0, rows.time.dtype, closed == "right") for w in alike]
                 sizes = np.array([size for size, _, _ in rules], rows.time.dtype)
                 kernel = bounds.BY_SIZES[rules[0][2]]
                 made = self.threads.starts(kernel, rows.time, (sizes, earliest(rows.time.dtype)), rows.edges)
@@ -175,12 +176,12 @@ class StatelessExecutor:
             if window.calendar_size is not None:
                 least = window.calendar_size.before(time) + open_start
                 return self.threads.bounded(bounds.BY_START[peers], count, (time, least, edges))
-            return self._by_value(time, window.size, open_start, peers, edges)
+            return self._by_value(time, window.size or 0, open_start, peers, edges)
         if window.kind == "delta":
             return self._delta(window, rows, table)
         starts = np.zeros(count, np.bool_)
         if window.kind == "session":
-            starts[1:] = is_gap(window.size, time[1:], time[:-1])
+            starts[1:] = is_gap(window.size or 0, time[1:], time[:-1])
         elif window.kind == "punctuation":
             marks = decode(table.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]
@@ -195,7 +196,7 @@ class StatelessExecutor:
         behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in (window.behind, window.shift))
         return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, rows.edges))
 
-    def _by_value(self, values: Numbers, size: Any, open_start: bool, peers: int, edges: Any) -> RangeBounds:
+    def _by_value(self, values: Numbers, size: Number, open_start: bool, peers: int, edges: Places) -> RangeBounds:
         size, _, inclusive = threshold(size, values.dtype, open_start)
         kernel = bounds.BY_VALUE[inclusive, peers]
         return self.threads.bounded(kernel, len(values), (values, (size, earliest(values.dtype)), edges))
@@ -208,7 +209,7 @@ class StatelessExecutor:
         falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
         if not valid.all() or falls.any():
             raise NeedsOperator
-        return self._by_value(np.ascontiguousarray(values), window.size, True, 0, rows.edges)
+        return self._by_value(np.ascontiguousarray(values), window.size or 0, True, 0, rows.edges)
 
     # ---- results ----
 

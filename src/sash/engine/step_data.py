@@ -19,6 +19,7 @@ from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
+from sash.plan.time_axis import Number
 
 ORDERED = 4096
 """From this many rows on, rows are sorted by slot if results do not depend on it: each slot is then loaded once."""
@@ -209,7 +210,7 @@ class WindowRanges:
     """Whether there is a result everywhere."""
     among: Ints | None = None
     """For slides: their places among those of the longest window with the same `every`; None: all of them."""
-    length: Any = None
+    length: Number | None = None
     """For slides without `starts`: the distance from a start to its end."""
     every_lo: Ints | None = None
     """For slides: the first element at each slide of that longest window; its last position + 1 if there is none."""

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.loops.array_types import Numbers
+from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.plan.bound_query import BoundQuery, WindowSpec
-
-Number = int | float
-"""A time or a distance of times, in units of the time column."""
+from sash.plan.time_axis import Number
 
 Watermark = int | float | None
 """A watermark in units of the time column; None: there is none."""
@@ -35,12 +33,12 @@ def stored_time_type(bound_query: BoundQuery) -> pa.DataType:
     return pa.int64() if time_type(bound_query).kind == "i" else pa.float64()
 
 
-def latest(numbers: np.dtype[Any]) -> Any:
+def latest(numbers: np.dtype[Any]) -> Number:
     """The greatest time of a type: a timer that is never due."""
     return LIMIT if numbers.kind == "i" else math.inf
 
 
-def earliest(numbers: np.dtype[Any]) -> Any:
+def earliest(numbers: np.dtype[Any]) -> Number:
     """The least time of a type."""
     return -LIMIT - 1 if numbers.kind == "i" else -math.inf
 
@@ -50,12 +48,12 @@ def finite(watermark: Watermark) -> Watermark:
     return None if watermark is None or watermark == math.inf else watermark
 
 
-def after(time: Any) -> Any:
+def after(time: Number) -> Number:
     """The next greater time of a number, which must not be the greatest integer."""
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)
 
 
-def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[float, float, float]:
+def saturating(size: Number, numbers: np.dtype[Any]) -> tuple[Number, Number, Number]:
     """A length to add to times, the greatest time that it can be added to, and the result for later times."""
     if numbers.kind == "f":
         return float(size), math.inf, math.inf
@@ -63,7 +61,7 @@ def saturating(size: Any, numbers: np.dtype[Any]) -> tuple[float, float, float]:
     return size, LIMIT - size, LIMIT
 
 
-def later(time: Numbers, size: Any) -> Numbers:
+def later(time: Numbers, size: Number) -> Numbers:
     """time + size; integers saturate."""
     if time.dtype.kind == "f":
         with np.errstate(over="ignore"):
@@ -86,13 +84,13 @@ def since(later: Numbers, earlier: Numbers) -> Numbers:
     return later.astype(np.int64).view(np.uint64) - earlier.astype(np.int64).view(np.uint64)
 
 
-def is_gap(gap: Any, time: Numbers, before: Numbers) -> Any:
+def is_gap(gap: Number, time: Numbers, before: Numbers) -> Flags:
     """Is time - before at least `gap`? A `time` earlier than `before` counts as `before`."""
     found = since(np.maximum(time, before), before)
     return found >= np.asarray(gap).astype(found.dtype)
 
 
-def threshold(size: Any, numbers: np.dtype[Any], open_start: bool) -> tuple[Any, Any, bool]:
+def threshold(size: Number, numbers: np.dtype[Any], open_start: bool) -> tuple[Number, Number, bool]:
     """The rule for starts of windows: the size to subtract from an end, the least end that allows it, and whether the
     start is in the window (`bound_rules`).
 
@@ -121,7 +119,7 @@ def moved_times(window: WindowSpec, time: Numbers) -> tuple[Numbers, Numbers]:
     return window.calendar_size.before(ends if window.calendar_shift is not None else later(time, window.shift)), ends
 
 
-def moved_bound(by: Any, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:
+def moved_bound(by: Number, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:
     """A bound at a distance from a row (`bound_rules`). For integers an exclusive one is inclusive at the next."""
     if numbers.kind == "f":
         return float(by), -math.inf, math.inf, inclusive
@@ -129,7 +127,7 @@ def moved_bound(by: Any, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:
     return by, max(-LIMIT - 1 - by, -LIMIT - 1), min(LIMIT - by, LIMIT), True
 
 
-def below(x: Numbers, size: Any, open_start: bool) -> Numbers:
+def below(x: Numbers, size: Number, open_start: bool) -> Numbers:
     """The starts of windows of this size that end at x, by the rule of `threshold`; integers saturate."""
     if x.dtype.kind == "f":
         return x - size

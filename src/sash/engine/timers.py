@@ -20,6 +20,7 @@ from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbe
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import DUE
 from sash.kernels.loops.timer_loops import due_slots, set_timers, settle_rows
+from sash.plan.time_axis import Number
 
 BITS = 8
 
@@ -39,7 +40,7 @@ class BlockTimers:
     def __init__(self, numbers: np.dtype[Any]) -> None:
         self.kind, self.never = numbers.str, latest(numbers)
         self.least = np.zeros(0, numbers)
-        self.soonest: Any = self.never
+        self.soonest: Number = self.never
         self.scanned = 0
         """The number of slots scanned so far."""
         self._scalar = int if numbers.kind == "i" else float
@@ -107,7 +108,7 @@ class BlockTimers:
         return found[:count]
 
     @property
-    def next(self) -> Any:
+    def next(self) -> Number | None:
         """The least timer; None if there is none. A block is scanned again only if its least timer was raised."""
         self._follow()
         times = self.times
@@ -162,7 +163,7 @@ class Timers(BlockTimers):
         self,
         slots: Ints,
         windows: tuple[Ints, tuple[int, int, int]],
-        reach: tuple[Any, Any, Any],
+        reach: tuple[Number, Number, Number],
         now: Watermark,
         over: Flags | None,
     ) -> tuple[Ints, Ints]:

@@ -59,7 +59,7 @@ class InputReader:
     def __init__(self, spec: AggregateSpec, forms: Sequence[Form] | None, compiled: bool, ours: bool = True) -> None:
         self.spec, self.compiled, self.ours, self.forms = spec, compiled, ours, forms or ()
         self.presence, self.wide = forms == ("presence",), forms == ("wide",)
-        self.words: list[Any] = [
+        self.words: list[np.dtype[Any] | None] = [
             word_type(value_type(kind)) if form in ("number", "temporal") else None
             for form, kind in zip(forms or (), spec.types, strict=False)
         ]
@@ -108,7 +108,9 @@ class ValueEncoder(InputReader):
             for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
             if form in CODED
         }
-        self._all_words = self.compiled and not self.presence and all(word is not None for word in self.words)
+        words = [word for word in self.words if word is not None]
+        self._all_words = words if self.compiled and not self.presence and len(words) == len(self.words) else None
+        """The types of the inputs if all are columns of 64-bit numbers, else None."""
         self.plain_result = self._plain_result()
         """The type of results that are one 64-bit number each and need no conversion; None for others."""
 
@@ -122,10 +124,12 @@ class ValueEncoder(InputReader):
 
     def inputs(self, rows: BatchColumns, count: int) -> Any:
         """The inputs of rows, as the loops take them. Codes of other values may change."""
-        if self._all_words:
+        if self._all_words is not None:
             if self.derived:
                 rows.derive(self.derived)
-            return tuple([rows.words(name, word) for name, word in zip(self.spec.columns, self.words, strict=True)])
+            return tuple(
+                [rows.words(name, word) for name, word in zip(self.spec.columns, self._all_words, strict=True)]
+            )
         columns = self.columns(rows, count)
         return self.kernel.typed(columns) if self.compiled else list(zip(*columns, strict=True))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
+from sash.plan.time_axis import Number
 
 _ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
@@ -114,7 +114,7 @@ class WatermarkTracker:
             late[slice(None) if some is None else some] = flags
         return late, reached
 
-    def _latest(self) -> Any:
+    def _latest(self) -> Number:
         """The greatest time that a row may have now."""
         axis = self.bound_query.time
         assert axis is not None

@@ -34,6 +34,7 @@ from sash.kernels.loops.slot_loops import LAST, locate
 from sash.kernels.loops.timer_loops import needed_until, retain
 from sash.kernels.loops.window_loops import NEVER
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.time_axis import Number
 
 NO_LIMIT = NEVER - 1
 """The limit of slides if all of them are due."""
@@ -109,7 +110,7 @@ class WindowAssigner(ABC):
         """The time of each slot's last row."""
         return self.table["stamps"][slots, LAST]
 
-    def needed(self, slots: Ints, size: Any, expiry: Numbers) -> None:
+    def needed(self, slots: Ints, size: Number, expiry: Numbers) -> None:
         """Raise `expiry` to the time of each slot's last row plus `size`; integers saturate."""
         call_loop(needed_until, self.kind, (slots, self.table.wide["stamps"], *saturating(size, self.numbers), expiry))
 
@@ -184,7 +185,7 @@ def emitting(window: WindowSpec, rows: StepRows) -> Ints | None:
 def time_starts_of(window: WindowSpec, ends: Numbers) -> Numbers:
     """The starts of Time windows that end at these times; integers saturate."""
     return (
-        below(ends, window.size, open_start=False)
+        below(ends, window.size or 0, open_start=False)
         if window.calendar_size is None
         else window.calendar_size.before(ends)
     )

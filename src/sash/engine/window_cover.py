@@ -10,6 +10,7 @@ from typing import Any
 from sash.plan.bound_query import WindowSpec
 from sash.plan.fingerprint import window_meaning
 from sash.plan.slicing import EdgeGrid
+from sash.plan.time_axis import Number
 
 _SIZED = ("time", "count", "delta")
 _FINEST = 2**20
@@ -61,5 +62,5 @@ def _cuts(window: WindowSpec) -> Iterator[EdgeGrid]:
         yield EdgeGrid.through(offset - size, every)
 
 
-def _is_plain(x: int | float) -> bool:
+def _is_plain(x: Number) -> bool:
     return isinstance(x, int) or (abs(x) < _FINEST and (x * _FINEST).is_integer())

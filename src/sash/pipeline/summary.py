@@ -6,6 +6,7 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sash.engine.time_numbers import Watermark
 from sash.pipeline.source import MalformedRecord
 
 
@@ -23,7 +24,7 @@ class Summary:
     """Rows whose time is null, NaN, infinite, or too far ahead."""
     malformed: int
     """Records that could not be decoded."""
-    watermark: Any
+    watermark: Watermark | dict[str, Watermark]
     """In units of the time column; infinity when the pipeline has finished."""
     offset: Any
     """The position of the source after the last row."""

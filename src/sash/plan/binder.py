@@ -21,7 +21,7 @@ from sash.plan.derived_columns import derived_type, input_names, inputs_of, sour
 from sash.plan.fingerprint import fingerprint
 from sash.plan.halflife import halflife_in_units
 from sash.plan.projection import project
-from sash.plan.time_axis import TimeAxis
+from sash.plan.time_axis import Number, TimeAxis
 from sash.plan.type_probe import type_samples
 from sash.plan.typed_aggregates import typed_aggregate
 from sash.plan.window_calendar import WindowCalendar
@@ -143,11 +143,11 @@ def _sortable(schema: pa.Schema, name: str) -> None:
         raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
 
 
-def _length(time: TimeAxis | None, value: Any, what: str) -> int | float | None:
+def _length(time: TimeAxis | None, value: Any, what: str) -> Number | None:
     return None if value is None or time is None else time.number(value, what)
 
 
-def _ahead(time: TimeAxis | None, value: Any) -> int | float | None:
+def _ahead(time: TimeAxis | None, value: Any) -> Number | None:
     if value is not None and time is not None and not time.timed:
         raise TypeError(
             f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no dates or "
@@ -188,13 +188,13 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
     )
 
 
-def _every(window: WindowKind, lengths: WindowCalendar | None) -> int | float | None:
+def _every(window: WindowKind, lengths: WindowCalendar | None) -> Number | None:
     """The distance of slides, in rows or in units of the time; the greatest value of a calendar length."""
-    step: int | float | None = window.step
+    step: Number | None = window.step
     return lengths.number(lengths.every, step, "every=") if lengths is not None and window.slide == "time" else step
 
 
-def _shift(window: WindowKind, lengths: WindowCalendar | None) -> int | float:
+def _shift(window: WindowKind, lengths: WindowCalendar | None) -> Number:
     """The shift of a window; the least value of a calendar length."""
     if isinstance(window, Time) and lengths is not None:
         by = lengths.shift
@@ -203,7 +203,7 @@ def _shift(window: WindowKind, lengths: WindowCalendar | None) -> int | float:
     return window.shift if isinstance(window, Count) else 0
 
 
-def _size(window: WindowKind, axis: TimeAxis | None, lengths: WindowCalendar | None, of: str) -> int | float | None:
+def _size(window: WindowKind, axis: TimeAxis | None, lengths: WindowCalendar | None, of: str) -> Number | None:
     if isinstance(window, Count):
         return window.size
     if isinstance(window, Session) and axis is not None:

@@ -16,7 +16,7 @@ from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.category_order import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
-from sash.plan.time_axis import TimeAxis
+from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength
 from sash.windows.specs import Slide, WindowKind
 
@@ -87,16 +87,16 @@ class WindowSpec:
     name: str
     window: WindowKind
     kind: KindName
-    size: int | float | None
+    size: Number | None
     slide: Slide
-    every: int | float | None
-    offset: int | float
+    every: Number | None
+    offset: Number
     closed: str
     full: bool
     axis: TimeAxis | None
     column: str | None
     over: tuple[AggregateSpec, ...]
-    shift: int | float = 0
+    shift: Number = 0
     """How far the window is moved against its row: rows for Count, units of the axis for Time."""
     calendar_size: CalendarLength | None = None
     calendar_shift: CalendarLength | None = None
@@ -104,7 +104,7 @@ class WindowSpec:
     grid: CalendarGrid | None = None
 
     @property
-    def behind(self) -> int | float:
+    def behind(self) -> Number:
         """The distance from the window's start to its row; negative if the start is after the row."""
         return (self.size or 0) - self.shift
 
@@ -118,9 +118,9 @@ class BoundQuery:
     by: tuple[str, ...]
     time: TimeAxis | None
     ties: tuple[str, ...]
-    lateness: int | float | None
-    forget: int | float | None
-    ahead: int | float | None
+    lateness: Number | None
+    forget: Number | None
+    ahead: Number | None
     windows: tuple[WindowSpec, ...]
     aggregates: tuple[AggregateSpec, ...]
     per_row: bool

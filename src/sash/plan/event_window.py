@@ -20,9 +20,10 @@ from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock, Length
-from sash.plan.evictor import EVICTORS, Evictor, Number
+from sash.plan.evictor import EVICTORS, Evictor
 from sash.plan.loop_aggregate import LoopAggregate, LoopResult
 from sash.plan.query_advice import loop_advice
+from sash.plan.time_axis import Number
 from sash.windows import Session, Time, WindowKind
 from sash.windows.duration import Duration
 

@@ -29,10 +29,10 @@ from sash.expressions.row_evaluation import row_value
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan.derived_columns import inputs_of
 from sash.plan.event_clock import EventClock, length
+from sash.plan.time_axis import Number
 from sash.windows import Count, Delta, Duration, Lifetime, Policy, Punctuation, Session, Time, WindowKind
 from sash.windows.calendar import CalendarLength, LocalClock
 
-Number = int | float
 _MICROSECOND = 1000
 """In nanoseconds, the unit of an EventClock."""
 

@@ -18,10 +18,11 @@ from sash.monoids.arithmetic import Formula
 from sash.plan import validation
 from sash.plan.api_types import Prefer, StructureName
 from sash.plan.event_clock import length
-from sash.plan.evictor import Evictor, Number, event_inputs
+from sash.plan.evictor import Evictor, event_inputs
 from sash.plan.halflife import halflife_of
 from sash.plan.options import PREFERENCES
 from sash.plan.planner import FOLD, choose
+from sash.plan.time_axis import Number
 
 
 class RunningFold:

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.windows.duration import UNITS, Duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sash.kernels.loops.array_types import Flags, Numbers
+
+Number = int | float
+"""A time or a distance of times, in units of the time column."""
 
 INT64 = 2**63 - 1
 
@@ -77,7 +81,7 @@ class TimeAxis:
             return UNITS[self.type.unit]
         return UNITS["d"] if is_.is_date32(self.type) else UNITS["ms"]
 
-    def number(self, value: Any, what: str) -> int | float:
+    def number(self, value: Any, what: str) -> Number:
         """A length (a Duration or a number) in the column's units.
 
         Raises TypeError if the column takes the other of the two, ValueError if the length is no whole number of
@@ -124,7 +128,7 @@ class TimeAxis:
             )
         return number
 
-    def numbers(self, array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def numbers(self, array: Any) -> tuple[Numbers, Flags]:
         """The column as int64 or float64, and which are valid: null, NaN and infinities are not, and are 0.
 
         Raises ValueError, naming the column, for unsigned integers beyond int64.
@@ -153,7 +157,7 @@ class TimeAxis:
             ) from None
         return _viewed(array if complete else array.fill_null(0), np.int64), valid
 
-    def array(self, numbers: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> Any:
+    def array(self, numbers: Numbers, valid: Flags | None = None) -> Any:
         """Numbers as a column of the axis's type.
 
         Raises ValueError, naming the column, if one does not fit.
@@ -176,7 +180,7 @@ class TimeAxis:
             ) from None
 
 
-def _viewed(array: Any, kind: Any) -> NDArray[Any]:
+def _viewed(array: Any, kind: type[np.generic]) -> Numbers:
     """The values of a column without nulls, not copied. Arrow's `to_numpy` would import pandas."""
     buffer = array.buffers()[1]
     values = np.zeros(0, kind) if buffer is None else np.frombuffer(buffer, kind)

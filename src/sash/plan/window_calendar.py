@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sash.plan.time_axis import TimeAxis
+from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock
 from sash.windows.duration import Duration
 from sash.windows.specs import Time, WindowKind
@@ -47,14 +47,14 @@ class WindowCalendar:
         """The distance of slides in time, if it is a calendar length."""
         return self._calendar(self.window.step, "every=") if self.window.slide == "time" else None
 
-    def number(self, length: CalendarLength | None, value: object, what: str) -> int | float:
+    def number(self, length: CalendarLength | None, value: object, what: str) -> Number:
         """A length in units; of a calendar length the greatest."""
         if length is None:
             return self.time.number(value, f"{what}{self.of}")
         return self.time.within(length.longest, f"{what}{self.of}", str(value))
 
     @property
-    def offset(self) -> int | float:
+    def offset(self) -> Number:
         """The shift of slides without its months."""
         if not isinstance(self.window, Time):
             return 0

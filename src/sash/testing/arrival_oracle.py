@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import ColumnNode, Node
-from sash.testing.window_oracle import Number, Row
+from sash.testing.window_oracle import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sash.plan.bound_query import AggregateSpec, BoundQuery, TimeAxis
+    from sash.plan.time_axis import Number
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

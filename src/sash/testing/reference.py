@@ -34,7 +34,7 @@ from sash.testing.reference_results import (
     ReferenceResult,
     only_changes,
 )
-from sash.testing.window_oracle import Number, Row, due_at, key_lifetimes, per_row, slides
+from sash.testing.window_oracle import Row, due_at, key_lifetimes, per_row, slides
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sash.plan import Query
     from sash.plan.bound_query import BoundQuery
     from sash.plan.projection import OutputSpec
+    from sash.plan.time_axis import Number
 
 
 class Reference:

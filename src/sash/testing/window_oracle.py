@@ -31,8 +31,7 @@ from sash.testing.calendar_oracle import slides_from, start_before
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec
-
-Number = int | float
+    from sash.plan.time_axis import Number
 
 Spec = Any
 """A `sash.plan.bound_query.WindowSpec`, untyped: its kind determines which fields are set."""

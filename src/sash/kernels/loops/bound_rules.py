@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MovedBound = tuple[Any, Any, Any, bool]
+MovedBound = tuple[float, float, float, bool]
 """A bound at a distance from a row: the distance, the least and greatest time to which it can be added, and whether a
 value at the bound does not precede it."""
 

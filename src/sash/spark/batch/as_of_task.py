@@ -23,6 +23,7 @@ from sash.engine.spine_rows import SpineColumns
 from sash.engine.time_numbers import is_gap
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.planner import plan
+from sash.plan.time_axis import Number
 from sash.spark.batch.range_task import trimmed_lookback
 from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
@@ -113,7 +114,7 @@ class AsOfPieces:
             return of_key
         return self._within_reach(of_key, time[0])
 
-    def _within_reach(self, events: pa.RecordBatch, begin: int | float) -> pa.RecordBatch:
+    def _within_reach(self, events: pa.RecordBatch, begin: Number) -> pa.RecordBatch:
         if has_lifetime(self.bound_query):
             return events
         kept = trimmed_lookback(events, self.bound_query, begin)

@@ -9,15 +9,14 @@ that a split runs, and its result is small.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sash.engine.key_values import key_column, keys_of
 from sash.engine.time_numbers import since
-from sash.plan.time_axis import TimeAxis
+from sash.kernels.loops.array_types import Ints, Numbers
+from sash.plan.time_axis import Number, TimeAxis
 from sash.spark.batch.time_ranges import Buckets
 from sash.spark.worker_io import rechunk
 
@@ -36,7 +35,7 @@ class KeyHistogram:
     The last column is the weight of a row: the number of rows that it represents in a sample.
     """
 
-    def __init__(self, schema: pa.Schema, by: tuple[str, ...], axis: TimeAxis, ranges: int, gap: Any) -> None:
+    def __init__(self, schema: pa.Schema, by: tuple[str, ...], axis: TimeAxis, ranges: int, gap: Number | None) -> None:
         self.schema, self.by, self.axis, self.ranges, self.gap = schema, by, axis, ranges, gap
 
     def output(self) -> pa.Schema:
@@ -72,7 +71,7 @@ class KeyHistogram:
         cold = ~hot[keys.codes]
         return pa.concat_batches([*found, self._others(int(cold.sum()), int(weight[cold].sum()))])
 
-    def _buckets(self, time: NDArray[Any], weight: NDArray[np.int64], width: int) -> Buckets:
+    def _buckets(self, time: Numbers, weight: Ints, width: int) -> Buckets:
         """The runs of one key: `width` rows each, and split at the longest gaps, where sessions may end."""
         order = np.argsort(time, kind="stable")
         time, weight = time[order], weight[order]

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
+from sash.plan.time_axis import Number
 from sash.spark.batch.key_histogram import KeyHistogram, buckets_of
 from sash.spark.batch.pack_ranges import OWN, PACKED, PIECE, RANGE, PackRanges
 from sash.spark.batch.partial_carry import PartialFold
@@ -109,7 +110,9 @@ def _ranges(buckets: Buckets, bound_query: BoundQuery, lookback: Lookback, most:
     return (equal_ranges if has_lifetime(bound_query) else time_ranges)(buckets, lookback, most)
 
 
-def _histogram(data: Any, bound_query: BoundQuery, ranges: int, gap: Any) -> tuple[list[pa.Array], list[Buckets], int]:
+def _histogram(
+    data: Any, bound_query: BoundQuery, ranges: int, gap: Number | None
+) -> tuple[list[pa.Array], list[Buckets], int]:
     """The large keys as columns, the distribution in time of each, and the total number of rows."""
     assert bound_query.time is not None
     names = [*bound_query.by, bound_query.time.column]

@@ -16,9 +16,10 @@ from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
+from sash.plan.time_axis import Number
 from sash.spark.batch.partial_carry import CarriedPartials, seed, window_of
 from sash.spark.batch.partition_task import PartitionTask
-from sash.spark.batch.time_ranges import Lookback, Number, TimeRange, emitted
+from sash.spark.batch.time_ranges import Lookback, TimeRange, emitted
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 
 

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.key_values import key_column, keys_of
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.bound_query import BoundQuery
-from sash.spark.batch.time_ranges import Numbers, TimeRange, readers
+from sash.plan.time_axis import Number
+from sash.spark.batch.time_ranges import TimeRange, readers
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class LargeKey:
     """The time ranges of a large key, and the times at which its pieces begin."""
 
     ranges: list[TimeRange]
-    edges: list[int | float]
+    edges: list[Number]
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.engine.time_numbers import is_gap
+from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import BoundQuery, WindowSpec
-
-Numbers = NDArray[Any]
-Number = int | float
+from sash.plan.time_axis import Number
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class Buckets:
 
     low: Numbers
     high: Numbers
-    rows: NDArray[np.int64]
-    weight: NDArray[np.int64]
+    rows: Ints
+    weight: Ints
 
     @property
     def total(self) -> int:
@@ -201,7 +198,7 @@ def _reads(lookback: Number | None, at: Number | None) -> bool:
     return lookback is None or (at is not None and lookback <= at)
 
 
-def emitted(time_range: TimeRange, spec: WindowSpec, ends: Numbers) -> NDArray[np.bool_]:
+def emitted(time_range: TimeRange, spec: WindowSpec, ends: Numbers) -> Flags:
     """The slides, by their ends, that a range emits: the first range with all rows of a slide emits it."""
     found = np.ones(len(ends), np.bool_)
     holds_end = spec.slide == "time" and spec.closed == "right"

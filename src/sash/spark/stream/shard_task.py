@@ -22,8 +22,10 @@ from sash.engine.migration import migrate_store
 from sash.engine.result_pieces import advance_pieces
 from sash.engine.root_page import has_state
 from sash.engine.shared_output import ResultBatches, SharedOperator
+from sash.engine.time_numbers import Watermark
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.combined_query import CombinedQuery
+from sash.plan.time_axis import Number
 from sash.spark.arrow_ipc import batches_of, blob_of, blob_slices
 from sash.spark.spark_types import casts
 from sash.spark.stream.hot_keys import with_rows
@@ -92,7 +94,7 @@ class ShardTask:
         return alive
 
     def _work(
-        self, operator: Operator, batches: list[tuple[float, pa.RecordBatch]], watermark: Any
+        self, operator: Operator, batches: list[tuple[float, pa.RecordBatch]], watermark: Watermark
     ) -> Iterator[ShardOutput]:
         if watermark is not None:
             for piece in advance_pieces(operator, watermark):
@@ -132,7 +134,7 @@ class ShardTask:
         ids = batch.column(place).to_numpy() * self.spec.shards + labels(self.spec.shards).index(self.label)
         return batch.set_column(place, batch.schema.field(place), pa.array(ids))
 
-    def _late(self, batch: pa.RecordBatch, known: pa.RecordBatch, watermark: Any) -> Iterator[ShardOutput]:
+    def _late(self, batch: pa.RecordBatch, known: pa.RecordBatch, watermark: Watermark) -> Iterator[ShardOutput]:
         """The rows that are late or untimed, with the reason."""
         tracker = WatermarkTracker(self.spec.bound_query, "given", lambda: self.now)
         classified = tracker.classify(known, watermark, 0)
@@ -152,7 +154,7 @@ class ShardTask:
         for one in blob_slices(casts(rows, schema)):
             yield ShardOutput(self.label, side=blob_of(one))
 
-    def _set_timer(self, due: Any, milliseconds: int, fired: int | None) -> None:
+    def _set_timer(self, due: Number | None, milliseconds: int, fired: int | None) -> None:
         """Register a timer, so that Spark calls this shard when results are due, even without rows."""
         # Spark deletes a timer at the watermark together with the one that fires now
         wanted = None if due is None else max(self.spec.clock.timer(due), milliseconds + 1)

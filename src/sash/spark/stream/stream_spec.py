@@ -74,7 +74,7 @@ class StreamSpec:
     @cached_property
     def clock(self) -> WatermarkCodec:
         assert self.bound_query.time is not None
-        return WatermarkCodec(self.bound_query.time, self.bound_query.lateness)
+        return WatermarkCodec(self.bound_query.time, self.bound_query.lateness or 0)
 
     @cached_property
     def packed(self) -> pa.Schema:

@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any
 
-from sash.plan.time_axis import TimeAxis
+from sash.plan.time_axis import Number, TimeAxis
 
 MILLI = 10**6
 """Nanoseconds in a millisecond."""
@@ -40,7 +39,7 @@ class WatermarkCodec:
     """
 
     axis: TimeAxis
-    lateness: Any
+    lateness: Number
 
     @property
     def delay(self) -> str:
@@ -48,14 +47,14 @@ class WatermarkCodec:
         milliseconds = -(-self.lateness * self.axis.unit // MILLI) if self.axis.timed else 0
         return f"{milliseconds} milliseconds"
 
-    def ticks(self, greatest: Any) -> int:
+    def ticks(self, greatest: Number) -> int:
         """The latest time so far, as microseconds of a Spark timestamp."""
         if self.axis.timed:
             return int(greatest * self.axis.unit // MILLI * 1000)
         code = _of_int if self.axis.kind == "int" else _of_float
         return code(greatest - self.lateness) * 1000
 
-    def watermark(self, milliseconds: int) -> Any:
+    def watermark(self, milliseconds: int) -> Number | None:
         """Spark's watermark in units of the axis, rounded down; None if there is none yet."""
         if milliseconds <= 0:
             return None
@@ -63,7 +62,7 @@ class WatermarkCodec:
             return milliseconds * MILLI // self.axis.unit
         return _to_int(milliseconds) if self.axis.kind == "int" else _to_float(milliseconds)
 
-    def timer(self, due: Any) -> int:
+    def timer(self, due: Number) -> int:
         """The smallest Spark watermark at which the operator's watermark has reached `due`."""
         if self.axis.timed:
             return max(1, -int(-due * self.axis.unit // MILLI))
@@ -72,7 +71,7 @@ class WatermarkCodec:
         return found if back(found) >= due else found + 1
 
 
-def _of_int(number: int) -> int:
+def _of_int(number: Number) -> int:
     """A 64-bit integer as a 53-bit one, in order: small ones unchanged, others without their last 12 bits."""
     number = max(min(int(number), _INT64), -_INT64 - 1)
     if number >= _PLAIN:
@@ -91,7 +90,7 @@ def _to_int(code: int) -> int:
     return number
 
 
-def _of_float(number: float) -> int:
+def _of_float(number: Number) -> int:
     """The bits of a float as an integer in the same order, without the lowest 11."""
     bits = int.from_bytes(struct.pack("<d", float(number) + 0.0), "little", signed=True)
     ordered = bits if bits >= 0 else -_INT64 - 1 - bits
