@@ -127,7 +127,7 @@ class Slots:
 
     def slide(self, pushed: list[tuple[int, Any]], ranges: list[tuple[int, list[int], int]]) -> list[list[Any]]:
         """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the kernel takes them."""
-        rows = self.kernel.no_rows
+        rows = self.kernel.no_rows()
         if pushed:
             inputs, places = self.push(pushed)
             rows = inputs, NO_FLAGS, np.array([slot for slot, _ in pushed], np.int64), places

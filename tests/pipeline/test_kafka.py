@@ -151,9 +151,10 @@ def test_what_a_killed_producer_has_sent_is_not_sent_again(cluster: MockCluster,
             if epoch != 2:
                 return super().publish(epoch)
             if sent != "nothing":
+                assert self._opened is not None
                 assert self._waiting is not None
                 skipped = frozenset(range(0, 60, 2)) if sent == "some" else frozenset()
-                self._send(epoch, self._waiting[1], skipped)
+                self._send(self._opened, epoch, self._waiting[1], skipped)
             raise SystemExit
 
     with pytest.raises(SystemExit):

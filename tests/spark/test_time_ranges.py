@@ -158,6 +158,13 @@ def test_sessions_are_cut_between_them_only() -> None:
     assert len(time_ranges(buckets(times, 37, 4, endless.gap), endless, 4)) == 1
 
 
+def test_runs_are_split_at_gaps_that_64_bits_cannot_hold() -> None:
+    early, late = [-(2**62) - 200 + i for i in range(129)], [2**62 + i for i in range(131)]
+    found = buckets(early + late, 260, 1, 10)
+    assert any(low - high >= 2**63 for low, high in zip(found.low[1:].tolist(), found.high.tolist(), strict=False))
+    assert not any(low in early and high in late for low, high in zip(found.low, found.high, strict=True))
+
+
 def test_the_number_of_runs_follows_the_ranges_not_the_rows() -> None:
     assert len(buckets(list(range(50_000)), 50_000, 4, None).rows) <= key_histogram.RUNS * 4 + 1
 

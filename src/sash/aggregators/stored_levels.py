@@ -87,7 +87,7 @@ class StoredLevels(Levels):
         self._cache = PageCache(store, pages, self._writer)
         self._chunks, self._tails = self._cache.chunks, self._cache.tails
         """The cache alone adds and drops pages; here nodes are read and written, without a call for each."""
-        self._register()
+        self._finalizer = self._register()
         try:
             self._load()
         except BaseException:
@@ -286,7 +286,8 @@ class StoredLevels(Levels):
 
     # ---- opening and closing ----
 
-    def _register(self) -> None:
+    def _register(self) -> weakref.finalize[..., Any]:
+        """Reserve the window's name on its store. Returns what releases it."""
         place = (id(self._store), self._pages.name)
         with _opening:
             if place in _open:
@@ -295,7 +296,7 @@ class StoredLevels(Levels):
                     "or give this one another name="
                 )
             _open.add(place)
-        self._finalizer = weakref.finalize(self, _end, place, self._writer)
+        return weakref.finalize(self, _end, place, self._writer)
 
     def release(self) -> None:
         """Release the window's name, after all submitted pages are written."""

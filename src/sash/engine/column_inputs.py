@@ -5,6 +5,7 @@ columns ──▶ in order, without nulls, as numbers ──▶ kernel ──▶
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from sash import monoids as m
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
 from sash.engine.arrow_arrays import array
-from sash.engine.input_encoding import ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
+from sash.engine.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.order_columns import order_column
 from sash.engine.row_order import RowOrder, counts_before
@@ -23,13 +24,14 @@ from sash.engine.step_data import BatchColumns
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
     CountBounds,
+    Places,
     RangeBounds,
     RowThreads,
     as_kind,
     column_kernel_of,
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
-from sash.kernels.loops.array_types import Flags, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec
 
@@ -84,8 +86,9 @@ class Inputs:
         self.forms = encodings_of(spec)
         self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
+        self.x: Numbers = NO_INTS
+        """The numbers that the kernel reads, in order; empty without a kernel."""
         self._batches: dict[type[InOrder], AggregateBatch] = {}
-        self.places: Any = None
         non_nulls: Flags | None = None
         ordered = order_column(spec, self.columns[0]) if self.columns else None
         nullable = () if ordered is not None else spec.monoid.nullable
@@ -94,35 +97,36 @@ class Inputs:
         self.non_nulls = non_nulls
         if ordered is not None:
             self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
-            self._read(ordered.x, non_nulls)
+            self.x = self._read(ordered.x)
         elif self.forms is not None and self.forms != ("presence",):
-            self._prepare(non_nulls)
-        if non_nulls is not None:
-            self.places = counts_before(non_nulls)
-            self.back_places = np.flatnonzero(non_nulls)
+            self.kernel, self.dictionary, self.x = self._prepare(self.forms)
+        self.places: Places | None = None if non_nulls is None else counts_before(non_nulls)
+        """The number of rows that the aggregate reads before each place; None if it reads all."""
+        self.back_places: Ints = NO_INTS if non_nulls is None else np.flatnonzero(non_nulls)
+        """The places of the rows that it reads, if it does not read all."""
 
-    def _prepare(self, non_nulls: Flags | None) -> None:
-        assert self.forms is not None
-        kinds: tuple[Kind, ...] = kinds_of(self.forms, self.spec.types)
-        self.kernel = column_kernel_of(self.spec.monoid, kinds)
-        if self.kernel is None:
-            return
-        if self.forms[0] in ("rank", "category"):
-            self.dictionary = ValueDictionary(self.forms[0], self.columns[0], self.spec.order(0))
-        x: Any = self.dictionary.codes if self.dictionary is not None else numbers(self.columns[0])
-        if self.kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
+    def _prepare(self, forms: Sequence[Form]) -> tuple[ColumnKernel | None, ValueDictionary | None, Numbers]:
+        """The column kernel, None if there is none for these values; the dictionary of its codes; what it reads."""
+        kinds: tuple[Kind, ...] = kinds_of(forms, self.spec.types)
+        kernel = column_kernel_of(self.spec.monoid, kinds)
+        if kernel is None:
+            return None, None, NO_INTS
+        dictionary = None
+        if forms[0] in ("rank", "category"):
+            dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.order(0))
+        x: Any = dictionary.codes if dictionary is not None else numbers(self.columns[0])
+        if kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
-                self.kernel = None
-                return
+                return None, dictionary, NO_INTS
             x = x.astype(np.float64)
         else:
             x = as_kind(x, kinds[0])
-        self._read(x, non_nulls)
+        return kernel, dictionary, self._read(x)
 
-    def _read(self, x: Numbers, non_nulls: Flags | None) -> None:
+    def _read(self, x: Numbers) -> Numbers:
         """The numbers of the rows that the aggregate reads, in order."""
         x = self.rows.scatter(x)
-        self.x = x if non_nulls is None else x[non_nulls]
+        return x if self.non_nulls is None else x[self.non_nulls]
 
     def batch(self, cls: type[InOrder]) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order."""

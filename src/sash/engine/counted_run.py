@@ -42,21 +42,23 @@ class CountedOperations:
 class CountingOperator(Operator):
     """An operator that counts its ⊕."""
 
-    counters: list[OpCounter]
+    def __init__(self, query: Query, schema: pa.Schema) -> None:
+        self.counters: list[OpCounter] = []  # before the base opens the state, which takes the plan
+        super().__init__(query, schema)
 
     def _plan(self, schema: pa.Schema) -> Plan:
         found = super()._plan(schema)
-        self.counters = []
-        states, aggregates = [], list(found.bound_query.aggregates)
+        counters, states, aggregates = [], [], list(found.bound_query.aggregates)
         for group in found.states:
             counted = []
             for member in group:  # those that are lowered from the first one's state take no ⊕
                 counter = OpCounter(member.aggregate.monoid)
-                self.counters.append(counter)
+                counters.append(counter)
                 aggregates[member.number] = replace(member.aggregate, monoid=counter)
                 counted.append(replace(member, aggregate=aggregates[member.number]))
             states.append(tuple(counted))
         bound_query = replace(found.bound_query, aggregates=tuple(aggregates))
+        self.counters = counters
         return replace(found, bound_query=bound_query, states=tuple(states))
 
     def taken(self) -> int:

@@ -63,6 +63,8 @@ class EagerAggregate:
         self.trees = EagerTrees(self.kernel)
         self.states, self.non_null = self.kernel.nothing(0), NO_FLAGS
         """By row number."""
+        self._answers: RangeResults | None = None
+        """The arrays that small calls share."""
 
     # ---- capacity ----
 
@@ -102,8 +104,6 @@ class EagerAggregate:
         if self._answers is None:
             self._answers = RangeResults.allocate(self.kernel, FEW_ANSWERS)
         return self._answers
-
-    _answers: RangeResults | None = None
 
     # ---- results ----
 

@@ -140,9 +140,10 @@ class EagerCodec:
         slots = [self._find(name, page[0]) for name, page in zip(names, pages, strict=True)]
         every = np.unique(np.concatenate(slots)) if slots else NO_INTS
         state.reserve(every, np.zeros(len(every), np.int64))
-        self._retained = np.zeros(len(state.alive), np.int64)
+        retained = np.zeros(len(state.alive), np.int64)
         for name, page, of in zip(names, pages, slots, strict=True):
             with decoding(name):
+                retained[of] = numbers(page[0].column("kept"))
                 self._load_keys(page[0], of)
         has_time = self.engine.bound_query.time is not None
         if has_time and now is not None and len(every):  # old pages may have keys that have expired since
@@ -150,11 +151,11 @@ class EagerCodec:
             gone = ever & (when <= now)
             state.release(every[gone])
             every = every[~gone]
-        rids = self._load_rows(names, pages, slots)
+        rids = self._load_rows(names, pages, slots, retained)
         state.ensure_timers(every)
         with decoding(f"the state in {', '.join(names)}"):
             self._load_slides(pages, slots)
-            self.checks.loaded(every, self._retained, self.records)
+            self.checks.loaded(every, retained, self.records)
         return rids
 
     def _find(self, name: str, keys: pa.RecordBatch) -> Ints:
@@ -174,7 +175,6 @@ class EagerCodec:
 
     def _load_keys(self, keys: pa.RecordBatch, slots: Ints) -> None:
         state = self.state
-        self._retained[slots] = numbers(keys.column("kept"))
         state.rows.load_passed(slots, numbers(keys.column("passed")))
         state.load_keys(slots, numbers(keys.column("last")))
         for a in range(state.rules.anchors):
@@ -184,7 +184,7 @@ class EagerCodec:
                 aggregate.load_bases(at, *_stored(aggregate, keys, f"base{a}:{p}"))
 
     def _load_rows(
-        self, names: list[str], pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints]
+        self, names: list[str], pages: Sequence[Sequence[pa.RecordBatch]], slots: Sequence[Ints], retained: Ints
     ) -> list[Ints]:
         state, rows = self.state, self.state.rows
         counts = [page[1].num_rows for page in pages]
@@ -214,7 +214,7 @@ class EagerCodec:
         remaining = np.cumsum(held)[of[order]] - np.arange(
             len(order)
         )  # how many rows of its key follow, including itself
-        order = order[remaining <= self._retained[of[order]]]
+        order = order[remaining <= retained[of[order]]]
         touched, more = np.unique(of[order], return_counts=True)
         state.reserve(touched, more)
         rows.load_order(NewRows(of[order], time[order], rids[order], order))

@@ -6,8 +6,9 @@ number of slides of the key before it; its record has the row after which it end
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -17,11 +18,19 @@ VANISHED = np.iinfo(np.int64).max
 """The number of a slide by rows that was emitted and no longer exists."""
 
 
-class SlideRecords:
+Held = TypeVar("Held")
+"""The records of a slot."""
+
+Change = TypeVar("Change")
+"""An entry of the undo log."""
+
+
+@dataclass
+class SlideRecords(ABC, Generic[Held, Change]):
     """Records of slides by slot, and an undo log of the current call."""
 
-    slots: dict[int, Any]
-    undo: list[Any]
+    slots: dict[int, Held] = field(default_factory=dict)
+    undo: list[Change] = field(default_factory=list)
 
     def commit(self) -> None:
         """Commit the call: clear the undo log."""
@@ -33,8 +42,9 @@ class SlideRecords:
             self._undo(self.undo[-1])
             self.undo.pop()
 
-    def _undo(self, entry: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _undo(self, entry: Change) -> None:
+        """Undo one change."""
 
     def clear(self, slots: Ints) -> None:
         """Remove the records of expired slots."""
@@ -43,15 +53,12 @@ class SlideRecords:
 
 
 @dataclass
-class TimeRecords(SlideRecords):
-    """The revisions of slides in time: by slot, then by number."""
+class TimeRecords(SlideRecords[dict[int, int], tuple[int, int, int | None]]):
+    """The revisions of slides in time: by slot, then by number. The undo log has slot, number and old revision."""
 
     width: ClassVar[int] = 3
     """Columns of a record: slot, number, revision."""
 
-    slots: dict[int, dict[int, int]] = field(default_factory=dict)
-    undo: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Slot, number and old revision of each change of this call."""
     tidied: dict[int, int] = field(default_factory=dict)
     """By slot: the number of records after final ones were last removed."""
 
@@ -119,14 +126,14 @@ class TimeRecords(SlideRecords):
 
 
 @dataclass
-class RowRecords(SlideRecords):
-    """The revisions of slides by rows: by slot the first ordinal, then numbers and revisions in order."""
+class RowRecords(SlideRecords[tuple[int, Ints, Ints], tuple[int, tuple[int, Ints, Ints] | None]]):
+    """The revisions of slides by rows: by slot the first ordinal, then numbers and revisions in order.
+
+    The undo log has slots and their old records.
+    """
 
     width: ClassVar[int] = 4
     """Columns of a record: slot, ordinal, number, revision."""
-
-    slots: dict[int, tuple[int, Ints, Ints]] = field(default_factory=dict)
-    undo: list[tuple[int, tuple[int, Ints, Ints] | None]] = field(default_factory=list)
 
     def of(self, slot: int) -> tuple[int, Ints, Ints]:
         """The records of a slot."""

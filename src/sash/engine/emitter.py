@@ -53,6 +53,8 @@ class ChangeEmitter:
         for g, cells in enumerate(self.cells):
             # the position of the last result in the logs, -1 for none; the counts
             engine.table.add(("emitted", g), np.int64, [-1] + [0] * 2 * len(cells))
+        self._marks: list[Any] | None = None
+        """The marks of the logs after the call has loaded results from pages, and before it has appended its own."""
 
     def chosen(self, step: StepResult) -> list[Flags]:
         """Which results of a step are emitted, for each window (per row: for all of them together)."""
@@ -150,9 +152,6 @@ class ChangeEmitter:
             emitted[slots, 0] = log.encode(column)
 
     # ---- all or nothing, memory ----
-
-    _marks: list[Any] | None = None
-    """The marks of the logs after the call has loaded results from pages, and before it has appended its own."""
 
     def begin(self) -> None:
         """Begin a call."""

@@ -112,13 +112,11 @@ class BytesColumn:
     ([0, 1, -1, 0], ['b', 'a', None, 'b'])
     """
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, kind: pa.DataType, entries: int = _ENTRIES, size: int = _BYTES) -> None:
+        """`entries` and `size`: for how many values and bytes it reserves space, powers of two."""
         self.type = kind
         self._nested = bool(pa.types.is_nested(kind))
         self._fixed = -1 if self._nested or is_text(kind) or is_binary(kind) else max(kind.bit_width, 8) // 8
-        self._clear(_ENTRIES, _BYTES)
-
-    def _clear(self, entries: int, size: int) -> None:
         self._table: Ints = np.zeros(4 * entries, np.int64)
         self._starts: Ints = np.zeros(entries + 1, np.int64)
         self._arena: NDArray[np.uint8] = np.zeros(size, np.uint8)
@@ -180,8 +178,8 @@ class BytesColumn:
         renamed: Ints = np.full(len(self), -1, np.int64)
         renamed[live] = np.arange(len(live))
         starts, data = self._gather(live, None)
-        new = BytesColumn(self.type)
-        new._clear(_power_of_two(2 * len(live), _ENTRIES), _power_of_two(2 * len(data), _BYTES))
+        space = _power_of_two(2 * len(live), _ENTRIES), _power_of_two(2 * len(data), _BYTES)
+        new = BytesColumn(self.type, *space)
         new._starts[: len(starts)] = starts
         new._arena[: len(data)] = data
         new._uses[: len(live)] = self._uses[live]

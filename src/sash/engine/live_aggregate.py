@@ -105,7 +105,7 @@ class LiveAggregate(ElementCounts):
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""
         self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
-        inputs, none, slots, places = self.kernel.no_rows
+        inputs, none, slots, places = self.kernel.no_rows()
         self.no_rows = RowsToLift(inputs, none, slots, places, NO_FLAGS)
         """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []

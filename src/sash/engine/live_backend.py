@@ -56,6 +56,8 @@ class LiveBackend(Backend):
             self.bound = MemoryBound(limit, self.durable, self.engine, self.buffer, self.emitter)
         self._marks: tuple[BufferState | None, DurableMark | None] | None = None
         self._given: TimedRows | None = None
+        self._in_groups = False
+        """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
     # ---- a call ----
 
@@ -142,9 +144,6 @@ class LiveBackend(Backend):
             if self.buffer is not None:
                 self._given = given = time_sorted(given)  # once, for the buffer and for its pages
         return given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
-
-    _in_groups = False
-    """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
     def sorted_step(self, given: TimedRows, rest: int, before: Watermark, closing: bool) -> pa.RecordBatch:
         """Process the first `rest` of sorted rows; `before`: the time of the last row; `closing`: none will follow."""

@@ -67,6 +67,8 @@ class Pages(StoreOwner):
         """Obsolete pages. The header lists them: after a crash, the next operator deletes them."""
         self._dropped: list[str] = []
         """Deleted pages, whose size and generation the next call forgets."""
+        self._undone: BeforeWrite | None = None
+        """The values before `commit`, until the next call: sizes, generations, names of new pages, attributes."""
 
     def move(self, store: Store) -> None:
         """Continue on another store, which has the same pages, as its owner."""
@@ -215,9 +217,6 @@ class Pages(StoreOwner):
         """Update what is known of some pages, and some attributes, at once. The cost depends on these pages only."""
         known = partial(dict.update, self._known, sizes), partial(dict.update, self._generations, generations)
         all_at_once(*known, attributes(self, _dropped=dropped, **values))
-
-    _undone: BeforeWrite | None = None
-    """The values before `commit`, until the next call."""
 
     def delete_garbage(self) -> None:
         """Delete obsolete pages. If the store raises, the next call tries again.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +37,23 @@ from sash.pipeline.sink import SinkTask
 HEADER = "sash-id"
 ATTEMPTS = 5
 """The maximum number of attempts for a transaction."""
+
+
+@dataclass
+class _Opened:
+    """What an open sink has."""
+
+    producer: Any
+    outbox: Outbox
+    identity: str
+    """The prefix of the ids of messages."""
+    ends: Partitions
+    """By partition: an offset at or before the messages of the next step."""
+
+    def delivered(self, error: Any, message: Any) -> None:
+        """Take the report of a message."""
+        if error is None:  # the commit fails for messages that were not delivered
+            self.ends[message.partition()] = max(self.ends.get(message.partition(), 0), message.offset() + 1)
 
 
 class KafkaSink:
@@ -63,59 +81,58 @@ class KafkaSink:
         self.servers, self.topic, self.config = servers, topic, config
         self.key = (key,) if isinstance(key, str) else tuple(key)
         client_config(servers, config, transactional_id="")
-        self._producer: Any = None
-        self._ends: Partitions = {}
-        """By partition: an offset at or before the messages of the next step."""
+        self._opened: _Opened | None = None
         self._waiting: tuple[int, pa.RecordBatch] | None = None
-        self._is_open = False
 
     def open(self, task: SinkTask) -> None:
         """Abort the transaction that a predecessor left open, and send the missing messages of the pending step."""
         for name in self.key:
             if name not in task.schema.names:
                 raise ValueError(f"key= names {name!r}, and the results have only {', '.join(task.schema.names)}")
-        self._outbox, self._identity = Outbox(task), f"{task.run}/{task.name}"
+        outbox = Outbox(task)
         transactional = f"sash-{task.run}-{task.name}"
-        self._producer = kafka.Producer(client_config(self.servers, self.config, transactional_id=transactional))
-        partitions = partitions_of(self._producer, self.servers, self.topic)
+        producer = kafka.Producer(client_config(self.servers, self.config, transactional_id=transactional))
+        partitions = partitions_of(producer, self.servers, self.topic)
         try:
-            self._producer.init_transactions(TIMEOUT)
+            producer.init_transactions(TIMEOUT)
         except kafka.KafkaException as error:
             raise ConnectionError(f"{self.servers!r} cannot start transactions: {error.args[0].str()}") from error
         client = consumer(self.servers, self.config, "read_uncommitted")
         try:
-            self._ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions).items()}
+            ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions).items()}
         finally:
             client.close()
-        if (pending := self._outbox.pending()) is not None:
-            ends = {int(number): offset for number, offset in pending.notes["ends"].items()}
-            self._send(task.epoch, pending.batch, self._sent(task.epoch, ends))
-        self._is_open = True
+        opened = _Opened(producer, outbox, f"{task.run}/{task.name}", ends)
+        if (pending := outbox.pending()) is not None:
+            starts = {int(number): offset for number, offset in pending.notes["ends"].items()}
+            self._send(opened, task.epoch, pending.batch, self._sent(opened, task.epoch, starts))
+        self._opened = opened
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Save the results in the store."""
-        self._outbox.put(epoch, batch, {"ends": {str(number): end for number, end in self._ends.items()}})
+        opened = self._opened
+        assert opened is not None
+        opened.outbox.put(epoch, batch, {"ends": {str(number): end for number, end in opened.ends.items()}})
         self._waiting = epoch, batch
 
     def publish(self, epoch: int) -> None:
         """Send the results in a transaction."""
-        if self._waiting is not None and self._waiting[0] == epoch:
-            self._send(epoch, self._waiting[1], frozenset())
+        if self._opened is not None and self._waiting is not None and self._waiting[0] == epoch:
+            self._send(self._opened, epoch, self._waiting[1], frozenset())
             self._waiting = None
 
     def close(self) -> None:
         """Clear the outbox if everything was sent."""
-        if self._is_open and self._waiting is None:
-            self._outbox.clear()
-        self._producer = self._waiting = None
-        self._is_open = False
+        if self._opened is not None and self._waiting is None:
+            self._opened.outbox.clear()
+        self._opened = self._waiting = None
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
 
     # ---- a transaction ----
 
-    def _send(self, epoch: int, batch: pa.RecordBatch, without: frozenset[int]) -> None:
+    def _send(self, opened: _Opened, epoch: int, batch: pa.RecordBatch, without: frozenset[int]) -> None:
         """Send all rows in one transaction, except those with the numbers `without`."""
         values = encode_json(batch)
         if len(without) == len(values):
@@ -123,42 +140,28 @@ class KafkaSink:
         keys = self._keys(batch)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                self._producer.begin_transaction()
+                opened.producer.begin_transaction()
                 for number, value in enumerate(values):
                     if number not in without:
-                        self._produce(value, keys[number], f"{self._identity}/{epoch}/{number}")
-                self._commit()
+                        self._produce(opened, value, keys[number], f"{opened.identity}/{epoch}/{number}")
+                _commit(opened.producer)
                 return
             except kafka.KafkaException as error:
                 reason = error.args[0]
                 if not reason.txn_requires_abort() or attempt == ATTEMPTS:
                     raise ConnectionError(f"the transaction of step {epoch} failed: {reason.str()}") from error
-                self._producer.abort_transaction(TIMEOUT)
+                opened.producer.abort_transaction(TIMEOUT)
 
-    def _commit(self) -> None:
-        deadline = time.monotonic() + TIMEOUT
+    def _produce(self, opened: _Opened, value: bytes, key: bytes | None, name: str) -> None:
         while True:
             try:
-                self._producer.commit_transaction(TIMEOUT)
-                return
-            except kafka.KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise
-
-    def _produce(self, value: bytes, key: bytes | None, name: str) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic, value, key, headers=[(HEADER, name.encode())], on_delivery=self._delivered
+                opened.producer.produce(
+                    self.topic, value, key, headers=[(HEADER, name.encode())], on_delivery=opened.delivered
                 )
-                self._producer.poll(0)
+                opened.producer.poll(0)
                 return
             except BufferError:  # the queue of the producer is full: let it send
-                self._producer.poll(0.1)
-
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is None:  # the commit fails for messages that were not delivered
-            self._ends[message.partition()] = max(self._ends.get(message.partition(), 0), message.offset() + 1)
+                opened.producer.poll(0.1)
 
     def _keys(self, batch: pa.RecordBatch) -> list[bytes | None]:
         if not self.key:
@@ -171,22 +174,22 @@ class KafkaSink:
 
     # ---- after a crash ----
 
-    def _sent(self, epoch: int, starts: Partitions) -> frozenset[int]:
+    def _sent(self, opened: _Opened, epoch: int, starts: Partitions) -> frozenset[int]:
         """The numbers of a step's rows that the topic already has, at or after the offsets `starts`."""
-        prefix = f"{self._identity}/{epoch}/".encode()
+        prefix = f"{opened.identity}/{epoch}/".encode()
         client = consumer(self.servers, self.config)
         found: set[int] = set()
         try:
-            known = watermarks(client, self.topic, self._ends)
+            known = watermarks(client, self.topic, opened.ends)
             begin = {number: max(starts.get(number, 0), first) for number, (first, _) in known.items()}
-            waiting = {number for number, start in begin.items() if start < self._ends[number]}
+            waiting = {number for number, start in begin.items() if start < opened.ends[number]}
             client.assign([kafka.TopicPartition(self.topic, number, begin[number]) for number in waiting])
             deadline = time.monotonic() + TIMEOUT
             while waiting:
                 for message in client.consume(1000, 0.1):
                     deadline = time.monotonic() + TIMEOUT
                     if is_end(message):
-                        if message.offset() >= self._ends[message.partition()]:
+                        if message.offset() >= opened.ends[message.partition()]:
                             waiting.discard(message.partition())
                         continue
                     for name, value in message.headers() or ():
@@ -200,3 +203,14 @@ class KafkaSink:
         finally:
             client.close()
         return frozenset(found)
+
+
+def _commit(producer: Any) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            producer.commit_transaction(TIMEOUT)
+            return
+        except kafka.KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise

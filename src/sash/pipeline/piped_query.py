@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -28,14 +28,29 @@ from sash.plan.query import Query
 from sash.plan.tagged_results import QUERY, query_schema, tagged_batch
 from sash.stores import Store
 
+Running_co = TypeVar("Running_co", bound=Operator | QueriesOperator, covariant=True)
 
-class PipedWork(ABC):
+
+class PipedWork(ABC, Generic[Running_co]):
     """The operator of a pipeline, and its results as the sinks get them."""
-
-    operator: Operator | QueriesOperator
 
     def __init__(self, store: Store | None) -> None:
         self.store = store
+        self._opened: Running_co | None = None
+
+    @property
+    def operator(self) -> Running_co:
+        """The operator, from `open` on."""
+        assert self._opened is not None, "the queries of the pipeline are not open"
+        return self._opened
+
+    def open(self, schema: pa.Schema | None) -> None:
+        """Open the operator for rows of a schema, or for those of the store."""
+        self._opened = self._new_operator(schema)
+
+    @abstractmethod
+    def _new_operator(self, schema: pa.Schema | None) -> Running_co:
+        """An operator for rows of a schema, or for those of the store."""
 
     @abstractmethod
     def stored_schema(self) -> pa.Schema | None:
@@ -44,10 +59,6 @@ class PipedWork(ABC):
     @abstractmethod
     def require_fit(self, schema: pa.Schema) -> None:
         """Raises what `Query.bind` raises for columns that do not fit the query."""
-
-    @abstractmethod
-    def open(self, schema: pa.Schema | None) -> None:
-        """Open the operator for rows of a schema, or for those of the store."""
 
     @property
     @abstractmethod
@@ -82,10 +93,11 @@ class PipedWork(ABC):
             self.operator.process(batch, offset=offset, before_commit=before_commit)
 
 
-class PipedQuery(PipedWork):
-    """One query of a pipeline."""
+AnyPipedWork = PipedWork[Operator | QueriesOperator]
 
-    operator: Operator
+
+class PipedQuery(PipedWork[Operator]):
+    """One query of a pipeline."""
 
     def __init__(self, query: Query, store: Store | None) -> None:
         super().__init__(query.options.store if store is None else store)
@@ -97,8 +109,8 @@ class PipedQuery(PipedWork):
     def require_fit(self, schema: pa.Schema) -> None:
         self.query.bind(schema)
 
-    def open(self, schema: pa.Schema | None) -> None:
-        self.operator = Operator(self.query, schema, store=self.store)
+    def _new_operator(self, schema: pa.Schema | None) -> Operator:
+        return Operator(self.query, schema, store=self.store)
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -120,10 +132,8 @@ class PipedQuery(PipedWork):
         return self.operator.progress.counts
 
 
-class PipedQueries(PipedWork):
+class PipedQueries(PipedWork[QueriesOperator]):
     """Several queries of a pipeline. `separate`: does each have a sink of its own?"""
-
-    operator: QueriesOperator
 
     def __init__(self, queries: Queries, store: Store | None, separate: bool) -> None:
         super().__init__(store)
@@ -139,8 +149,8 @@ class PipedQueries(PipedWork):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{name}: {error.args[0] if error.args else error}") from error
 
-    def open(self, schema: pa.Schema | None) -> None:
-        self.operator = QueriesOperator(self.queries, schema, store=self.store)
+    def _new_operator(self, schema: pa.Schema | None) -> QueriesOperator:
+        return QueriesOperator(self.queries, schema, store=self.store)
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -198,7 +208,7 @@ class PipedQueries(PipedWork):
         return RowCounts(now[0].rows_in, results, max(one.late for one in now), max(one.untimed for one in now))
 
 
-def piped(query: Any, sink: Any, store: Store | None) -> tuple[PipedWork, dict[str, Any]]:
+def piped(query: Any, sink: Any, store: Store | None) -> tuple[AnyPipedWork, dict[str, Any]]:
     """The queries of a pipeline, and its sinks by the names that error messages use.
 
     Raises TypeError if `query` is not a query, ValueError for sinks that do not fit the queries.

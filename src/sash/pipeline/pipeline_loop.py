@@ -29,7 +29,7 @@ from sash.pipeline.batch_source import BatchSource
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
-from sash.pipeline.piped_query import PipedWork, piped
+from sash.pipeline.piped_query import AnyPipedWork, piped
 from sash.pipeline.selections import FilteredSource
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
@@ -143,7 +143,7 @@ class Pipeline:
     def __init__(
         self,
         source: Source,
-        work: PipedWork,
+        work: AnyPipedWork,
         sinks: Sequence[Sink],
         has_side: bool,
         hooks: StepHooks | None = None,
@@ -240,7 +240,7 @@ class Pipeline:
         return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
 
 
-def _require_fit(work: PipedWork, schema: pa.Schema, source: Source) -> None:
+def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:
     """Raises what `Query.bind` raises for columns that do not fit, naming the source."""
     try:
         work.require_fit(schema)

@@ -46,13 +46,13 @@ class EventClock:
     def __init__(self, what: str, of: str, size: Length | None, hint: str, zone: str | None = None) -> None:
         self.what, self.of, self.size, self.hint = what, of, size, hint
         self.local = LocalClock(zone or "UTC", UNITS["s"])
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the last value."""
         self.kind: str | None = None
         self.last: int | float | None = None
         self.value: Any = None
+
+    def clear(self) -> None:
+        """Forget the last value."""
+        self.kind = self.last = self.value = None
 
     def read(self, value: Any) -> int | float:
         """A value as a number, without a change of the clock.

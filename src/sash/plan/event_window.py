@@ -108,7 +108,10 @@ class Window:
         ]
         self._timed = isinstance(self._window, Time | Session)
         self._clock = EventClock("time", *self._measured(), _HINT, getattr(self._window, "tz", None))
-        self.clear()
+        self._broken = ""
+        """The exception that a change raised, as text."""
+        self._entered = self._held = 0
+        self._waiting: deque[list[tuple[bool, State]]] = deque()
 
     def push(self, x: Any, time: EventTime | None = None) -> Any:
         """Insert an event, evict what has left the window that ends at it, and return the aggregates of that window.
@@ -183,7 +186,7 @@ class Window:
         """Empty the window and forget the time."""
         self._broken = ""
         self._entered = self._held = 0
-        self._waiting: deque[list[tuple[bool, State]]] = deque()
+        self._waiting = deque()
         self._clock.clear()
         self._evictor.clear()
         for aggregate in self._aggregates:

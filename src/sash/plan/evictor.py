@@ -49,7 +49,6 @@ class Evictor(Generic[Placed]):
 
     def __init__(self, window: Any) -> None:
         self.window = window
-        self.clear()
 
     def clear(self) -> None:
         """Reset to an empty window."""
@@ -116,12 +115,13 @@ class TimeEvictor(Evictor[Number]):
         self.holds_end = window.closed in ("right", "both")
         self.waits = self.shift < 0 or self.calendar_shift is not None or not self.holds_end
         self.keeps_bound = window.closed in ("left", "both")
-        super().__init__(window)
-
-    def clear(self) -> None:
         self.times: deque[Number] = deque()
         self.later: deque[Number] = deque()
         """The times of the events that wait."""
+        super().__init__(window)
+
+    def clear(self) -> None:
+        self.times, self.later = deque(), deque()
 
     def place(self, _x: Any, time: Number | None) -> Number:
         assert time is not None
@@ -191,11 +191,12 @@ class DeltaEvictor(Evictor[Measured]):
         self.size = length(window.size)
         hint = f"the column of {window!r} must not decrease"
         self.clock = EventClock(window.column, repr(window), window.size, hint)
+        self.places: deque[Number] = deque()
         super().__init__(window)
 
     def clear(self) -> None:
         self.clock.clear()
-        self.places: deque[Number] = deque()
+        self.places = deque()
 
     def place(self, x: Any, _time: Number | None) -> Measured:
         value = event_column(x, self.window.column, self.window)
@@ -227,10 +228,11 @@ class SessionEvictor(Evictor[Number]):
 
     def __init__(self, window: Session) -> None:
         self.gap = length(window.gap)
+        self.previous: Number | None = None
         super().__init__(window)
 
     def clear(self) -> None:
-        self.previous: Number | None = None
+        self.previous = None
 
     def place(self, _x: Any, time: Number | None) -> Number:
         assert time is not None
@@ -249,6 +251,10 @@ class PunctuationEvictor(Evictor[bool]):
     """The events since the last marked one."""
 
     folds = True
+
+    def __init__(self, window: Punctuation) -> None:
+        self.marked = False
+        super().__init__(window)
 
     def clear(self) -> None:
         self.marked = False

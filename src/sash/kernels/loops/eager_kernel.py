@@ -94,6 +94,8 @@ class EagerKernel(Columnar):
     """The loops of an aggregate over trees."""
 
     def __init__(self, monoid: Monoid, kinds: tuple[Kind, ...] | None, warn: bool) -> None:
+        self._code: Any = None
+        """The loop of `turn`, after its first call."""
         super().__init__(monoid, kinds, (LabelTree,), warn)
         self.spec: Any = self.specs[LabelTree]
         """The tree and its monoid."""
@@ -154,8 +156,6 @@ class EagerKernel(Columnar):
         except Exception as error:
             phase, place = progress.tolist()
             raise TreeFailed(phase, place, error) from error
-
-    _code: Any = None
 
 
 class EagerTrees(Structures):

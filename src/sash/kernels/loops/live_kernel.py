@@ -131,17 +131,17 @@ class LiveKernel(Columnar):
     ) -> None:
         self.elements, self._several = elements, several
         self._code: dict[Any, Any] = {}
+        self._results: tuple[np.dtype[Any], ...] = ()
+        """The types of the columns of results; none if the kernel is not compiled."""
         super().__init__(monoid, kinds, tuple(structures) if elements != "running" else (Running,), warn)
-        if not self.compiled:
-            self.no_rows = ([], NO_FLAGS, NO_INTS, NO_INTS)
 
-    no_rows: PlacedRows
-    """No rows to lift."""
+    def no_rows(self) -> PlacedRows:
+        """No rows to lift."""
+        return self.layouts.inputs.allocate(0) if self.compiled else [], NO_FLAGS, NO_INTS, NO_INTS
 
     def compile_loops(self) -> None:
         self._results = tuple(np.dtype(DTYPES[kind]) for kind in self.layouts.result.leaves)
         inputs, states = self.layouts.inputs.allocate(0), self.layouts.state.allocate(0)
-        self.no_rows = (inputs, NO_FLAGS, NO_INTS, NO_INTS)
         if self.elements == "panes":
             self.fold(inputs, NO_FLAGS, (NO_INTS, NO_INTS, NO_FLAGS), NO_COUNTS, states)
         elif self.elements == "running":
@@ -154,7 +154,7 @@ class LiveKernel(Columnar):
         for structure, spec in self.specs.items():
             window = Structures(spec, sizes=structure in self._several)
             fields = SlotFields((np.zeros((0, window.ints), np.int64), np.zeros((0, window.floats))), heads)
-            self.slide(window, fields, states, NO_COUNTS, self.no_rows, many if window.sizes else one)
+            self.slide(window, fields, states, NO_COUNTS, self.no_rows(), many if window.sizes else one)
 
     # ---- the loops ----
 

@@ -31,6 +31,10 @@ class ShardProcessor:
 
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
+        self.handle: Any = None
+        """Spark's timers, from `open` on."""
+        self.pages: Any = None
+        """The state variable, from `open` on."""
 
     def open(self, handle: Any, pages: Any) -> None:
         """Take the handle of Spark's timers, and the state variable that `STATE` declares."""
