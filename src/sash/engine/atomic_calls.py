@@ -72,8 +72,9 @@ class AtomicCalls(ObservedCalls, OperatorBase):
 
     def _begin(self) -> None:
         self._recover()
-        self.backend.require_owner()
-        self.backend.begin()
+        backend = self.backend
+        backend.require_owner()
+        backend.begin()
         self._failed = True
 
     def save(self, reached: Progress) -> None:

@@ -206,18 +206,18 @@ class LiveAggregate(ElementCounts):
         made: dict[int, list[CountedColumn]] = {}
         groups = self.groups or [[0]]
         for number, members in enumerate(groups):
-            windows = [found[w] for w in members]
+            window = found[members[0]]
             try:
                 if self.kernel.elements == "running":
-                    columns = [self._running(windows[0], to_lift)]
+                    columns = [self._running(window, to_lift)]
                 elif len(members) > 1:
-                    columns = self._sizes(number, windows, rows, to_lift)
+                    columns = self._sizes(number, [found[w] for w in members], rows, to_lift)
                 else:
-                    columns = [self._slid(number, windows[0], rows, to_lift)]
+                    columns = [self._slid(number, window, rows, to_lift)]
             except (LiftFailed, ResultFailed):
                 raise
             except AggregateError as failed:  # of the state, which its owner lowers
-                raise ResultFailed(failed.place, failed.error, self.views[0].number, windows[0]) from failed.error
+                raise ResultFailed(failed.place, failed.error, self.views[0].number, window) from failed.error
             made |= zip(members, columns, strict=True)
             to_lift = self.no_rows  # the first structures have lifted them
         if len(found) == 1:

@@ -262,15 +262,15 @@ class Operator(AtomicCalls):
         """The work of `process`: checks the columns of a batch, and opens the operator with the first one."""
         if not isinstance(batch, pa.RecordBatch):
             batch = record_batch(batch, self.schema)
-        if self.schema is None:
+        if self._opened is None:
             if self._expected is not None:
                 check_schema(batch.schema, self._expected)
             with self._single:
                 self._open(schema_with_categories(batch))
-        assert self.schema is not None
-        if batch.schema is not self.schema:
-            check_schema(batch.schema, self.schema)
-            require_categories(batch, self.opened.categories)
+        opened = self.opened
+        if batch.schema is not opened.schema:
+            check_schema(batch.schema, opened.schema)
+            require_categories(batch, opened.categories)
         return lambda progress: self._process(batch, progress)
 
     def advancing(self, watermark: Any) -> Work:
