@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.pipeline import FunctionSink, KafkaSink, KafkaSource, ParquetSink, files
+from sash.pipeline import FunctionSink, KafkaSink, KafkaSource, ParquetSink, files, kafka_sink
 from sash.stores import MemoryStore, RocksDBStore
 from tests.interpreted import interpret_kernels
 from tests.pipeline.pipe_cases import QUERY, SCHEMA
@@ -101,7 +101,7 @@ def child(job: Job) -> None:
     }[job.kind]()
     sink.prepare, sink.publish = moments.around(sink.prepare), moments.around(sink.publish)
     if job.kind == "kafka":
-        sink._delivered = moments.around(sink._delivered)
+        kafka_sink._Opened.delivered = moments.around(kafka_sink._Opened.delivered)
     sash.pipe(source, QUERY, sink, store=store, batch_size=BATCH)
     store.close()
 

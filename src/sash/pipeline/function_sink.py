@@ -51,7 +51,7 @@ class FunctionSink:
     def close(self) -> None:
         """Clear the outbox if every call has returned."""
         if self._outbox is not None and self._waiting is None:
-            self._outbox.clear()
+            self._outbox.delete()
         self._outbox = self._waiting = None
 
     def __repr__(self) -> str:

@@ -124,7 +124,7 @@ class KafkaSink:
     def close(self) -> None:
         """Clear the outbox if everything was sent."""
         if self._opened is not None and self._waiting is None:
-            self._opened.outbox.clear()
+            self._opened.outbox.delete()
         self._opened = self._waiting = None
 
     def __repr__(self) -> str:

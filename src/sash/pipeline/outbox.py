@@ -57,10 +57,10 @@ class Outbox:
                 batch = reader.read_next_batch()
             batch.validate(full=True)
         if not is_pending:
-            self.clear()
+            self.delete()
             return None
         return PendingResults(batch, meta["notes"])
 
-    def clear(self) -> None:
+    def delete(self) -> None:
         """Delete the page: all that was pending has been delivered."""
         self.task.store.delete_many([self.page])
