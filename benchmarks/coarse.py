@@ -19,7 +19,7 @@ CHANGES = 2**19
 
 
 def coarse(spec: Any, storage: Any, rows: Any, plan: Any, out: Any, valid: Any) -> Any:
-    """Fill a window, then m evictions, m inserts and a query, again and again."""
+    """Fill a window, then m evictions, m inserts and a query, repeatedly."""
     window = start(spec, storage)
     monoid = spec.monoid
     x = column(spec.inputs, rows)

@@ -20,7 +20,7 @@ def test_every_monoid_can_be_fed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MONOIDS)
-def test_there_is_a_strategy_forevery_input(name: str) -> None:
+def test_there_is_a_strategy_for_every_input(name: str) -> None:
     assert all(columns(domain) for domain in MONOIDS[name].domain)
 
 

@@ -1,6 +1,6 @@
 """A process that writes to a store: `python -m tests.stores.writing <place> <options as JSON> [small]`.
 
-It opens the store, prints so, and then follows the lines of its input:
+It opens the store, prints "open" or the error, and then follows the lines of its input:
 
     put <n>    write pages that all have the number n
     run <n>    write repeatedly, each time the next number, and print each number that is confirmed

@@ -58,7 +58,9 @@ def run(  # noqa: PLR0913 (options of a command)
     watching = watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
         if on_page and not is_stream(read, stream):
-            raise WrongUsage("--ui is for streams: for a batch on engine spark, use Spark's own web UI")
+            raise WrongUsage(
+                "--ui is for streams and the local engine; on a cluster, Spark has a web UI of its own for batches"
+            )
         _run_on_spark(read, stream, dry_run, as_json, watching)
         return
     prepared = PreparedJob(read)

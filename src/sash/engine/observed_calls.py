@@ -19,7 +19,7 @@ class ObservedCalls:
     def set_observer(self, observer: Observer) -> None:
         """Notify an observer of all further calls. Raises ValueError if there is one already."""
         if self.observer is not None:
-            raise ValueError(f"{self!r} is watched by another page already: use that page, or call its unwatch() first")
+            raise ValueError(f"{self!r} is watched already: use the page that watches it, or call its unwatch() first")
         self.observer = observer
 
     def remove_observer(self) -> None:

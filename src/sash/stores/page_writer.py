@@ -61,7 +61,7 @@ class PageWriter:
         self.cleaned = 0
         """Number of commits whose garbage is deleted."""
         self.attention = False
-        """Must the caller `check()` before it goes on?"""
+        """Must the caller `check()` before it continues?"""
         self.arrived: deque[tuple[str, bytes | None]] = deque()
         """Pages that were read ahead, by name; None for one that could not be read."""
 

@@ -162,7 +162,7 @@ def test_wrong_usage() -> None:
     done = typed("run", "job.toml", "--ui", "--engine", "spark")
     assert (done.code, done.err) == (
         2,
-        "sash: --ui is for streams: for a batch on engine spark, use Spark's own web UI\n",
+        "sash: --ui is for streams and the local engine; on a cluster, Spark has a web UI of its own for batches\n",
     )
     assert typed("ui", "--port", "70000").code == 2
     with socket.create_server(("127.0.0.1", 0)) as taken:

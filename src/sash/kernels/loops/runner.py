@@ -177,7 +177,7 @@ def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: in
 
 
 def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
-    """Bulk operations on a full window: insert `step` rows, evict as many at once, query, again and again.
+    """Bulk operations on a full window: insert `step` rows, evict as many at once, query, repeatedly.
 
     >>> import numpy as np
     >>> from sash.aggregators import AMTA
