@@ -293,8 +293,8 @@ def slide(window: Any, policy: Callable[[Any, Any], bool]) -> None:
     if isinstance(window, BulkEvict):
         window.enforce(policy)
         return
-    seen = window.monoid.seen
-    while len(window) and policy(seen(window.aggregate()), seen(next(iter(window)))):
+    value = window.monoid.policy_value
+    while len(window) and policy(value(window.aggregate()), value(next(iter(window)))):
         window.evict()
 
 

@@ -76,6 +76,15 @@ def by_row(found: pa.Table) -> list[tuple[int, ...]]:
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_window_of_more_rows_than_64_bits_holds_all_of_them(emit: Any) -> None:
+    query = sash.Query(sash.Count(2**64, every=sash.Time(10)), on="t", lateness=5, emit=emit, total=sash.sum("x"))
+    operator = query.operator()
+    found = operator.process(pa.record_batch({"t": [1, 12], "x": [3, 4]})).to_pylist()
+    found += operator.finish().to_pylist()
+    assert {row["window_end"]: row["total"] for row in found} == {10: 3, 20: 7}
+
+
 def test_a_window_longer_than_the_calendar_holds_all_rows() -> None:
     """Nanoseconds before 1970, less 100,000 days, are below what 64 bits hold."""
     frame = pd.DataFrame({"t": pd.date_range("1930", periods=5, freq="1000D"), "d": range(5)})

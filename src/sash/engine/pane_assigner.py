@@ -25,7 +25,7 @@ from sash.engine.arrow_arrays import all_true
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
 from sash.engine.window_assigner import ArenaAssigner, AssignedRows, Ending, emitting, limit
-from sash.kernels.loops.array_types import Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_panes
@@ -117,7 +117,7 @@ class PaneAssigner(ArenaAssigner):
         at = self.located(rows.slots, pos)
         new = np.flatnonzero(fresh)
         self.describe(at[new], cuts[new], rows.time[new])
-        return PanePositions(rows.slots, at, fresh, self, pos, begin)
+        return PanePositions(rows.slots, at, NO_FLAGS if single else fresh, self, pos, begin)
 
     def describe(self, places: Ints, cuts: Numbers, _times: Numbers) -> None:
         """Write the coordinates of new panes: their edges, and the times of their first rows."""

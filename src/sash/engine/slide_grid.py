@@ -58,9 +58,11 @@ def _cut(window: WindowSpec, k: Numbers, sizes: int) -> Numbers:
 
 def numerators(window: WindowSpec) -> GridNumbers:
     """The grid of a window as numbers."""
+    # the rows of a Count window that slides in time are no part of the grid, and may exceed 64 bits
+    size = 0 if window.slide == "time" and window.kind != "time" else window.size or 0
     if window.slide != "time" or window.axis is None or window.axis.kind == "int":
-        return GridNumbers(window.offset, window.every or 1, window.size or 0, None)
-    return _fractions(window.offset, window.every or 1, window.size or 0 if window.kind == "time" else 0)
+        return GridNumbers(window.offset, window.every or 1, size, None)
+    return _fractions(window.offset, window.every or 1, size)
 
 
 @lru_cache(maxsize=256)

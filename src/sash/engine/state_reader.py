@@ -118,7 +118,7 @@ class StateReader(OperatorBase):
             return
         is_known, self._is_complete = self._is_complete, False
         if header is None:
-            if self.schema is not None:
+            if self._header is not None:
                 raise PageError(f"page {HEADER!r} is missing from the store {self.store!r}: its state is incomplete")
         elif is_known and self.schema is not None and isinstance(self.backend, LiveBackend):
             self.progress = progress_of(self.backend, self.backend.follow())
@@ -128,6 +128,7 @@ class StateReader(OperatorBase):
             if schema is None:
                 raise PageError(f"the state is gone from the store {self.store!r}")
             self.mode = stored_mode(self.query.bind(schema).fingerprint, header)
+            self._opened = None  # frees the old state first: there may be no memory for both
             self._open(schema)
         self._header, self._is_complete = header, True
 

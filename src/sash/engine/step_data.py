@@ -168,7 +168,10 @@ class OrderedSlides(NamedTuple):
 
 
 class SharedSlides(dict[str, OrderedSlides]):
-    """The ordered slides of windows that have the same ones, by order: a dict, which is made fast."""
+    """The ordered slides of windows that have the same ones, by order.
+
+    A dict, because one is created for each window and step.
+    """
 
     __slots__ = ()
 

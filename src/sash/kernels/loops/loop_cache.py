@@ -17,8 +17,9 @@ _of_python_integers: set[Any] = set()
 
 
 def with_python_integers(kernel: F) -> F:
-    """Mark a loop whose products need more than 64 bits: interpreted it gets memoryviews, whose items are Python's
-    integers. They do not overflow.
+    """Mark a loop over keys or hashes, whose products may need more than 64 bits.
+
+    Interpreted, it gets memoryviews: their items are Python's integers, which do not overflow.
     """
     _of_python_integers.add(kernel)
     return kernel
