@@ -16,7 +16,7 @@ from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
 if TYPE_CHECKING:
     from sash.monoids.algebra import Bound
 
-Number = SupportsIndex | float
+ScalarOperand = SupportsIndex | float
 
 
 class Aggregated:
@@ -43,28 +43,28 @@ class Aggregated:
         calls = " and ".join(f"sash.{_with_condition(one, given)}" for one in dict.fromkeys(self.leaves()))
         raise TypeError(f"a condition is an argument of an aggregate, where=, not a method of it: write {calls}")
 
-    def __add__(self, other: Aggregated | Number) -> Formula:
+    def __add__(self, other: Aggregated | ScalarOperand) -> Formula:
         return _formula("+", self, other)
 
-    def __radd__(self, other: Number) -> Formula:
+    def __radd__(self, other: ScalarOperand) -> Formula:
         return _formula("+", other, self)
 
-    def __sub__(self, other: Aggregated | Number) -> Formula:
+    def __sub__(self, other: Aggregated | ScalarOperand) -> Formula:
         return _formula("-", self, other)
 
-    def __rsub__(self, other: Number) -> Formula:
+    def __rsub__(self, other: ScalarOperand) -> Formula:
         return _formula("-", other, self)
 
-    def __mul__(self, other: Aggregated | Number) -> Formula:
+    def __mul__(self, other: Aggregated | ScalarOperand) -> Formula:
         return _formula("*", self, other)
 
-    def __rmul__(self, other: Number) -> Formula:
+    def __rmul__(self, other: ScalarOperand) -> Formula:
         return _formula("*", other, self)
 
-    def __truediv__(self, other: Aggregated | Number) -> Formula:
+    def __truediv__(self, other: Aggregated | ScalarOperand) -> Formula:
         return _formula("/", self, other)
 
-    def __rtruediv__(self, other: Number) -> Formula:
+    def __rtruediv__(self, other: ScalarOperand) -> Formula:
         return _formula("/", other, self)
 
     def __neg__(self) -> Formula:
