@@ -68,7 +68,9 @@ def state_bytes(operator: Operator) -> int:
     parts += sum(column.nbytes for assigner in engine.arena_assigners for column in assigner.arena.columns.values())
     parts += sum(aggregate.nbytes for aggregate in aggregates)
     parts += sum(
-        policy.nbytes for assigner in engine.assigners for policy in getattr(assigner, "policies", {}).values()
+        policy.structures.nbytes
+        for assigner in engine.assigners
+        for policy in getattr(assigner, "policies", {}).values()
     )
     parts += 0 if backend.emitter is None else backend.emitter.nbytes
     assert operator.metrics.state_bytes == parts
