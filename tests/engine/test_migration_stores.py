@@ -204,7 +204,7 @@ REFUSED = {
     "partial": (
         Query(Time(8, every=4), **GIVEN, **X),
         Query(Time(8, every=4), **GIVEN, **X, low=sash.min("x")),
-        "aggregate low is new, and the state has partial aggregates of many rows each",
+        "aggregate low is new, and it cannot be computed from the state, which has partial aggregates",
     ),
     "by": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"by": ()}), **X), "by= determines the keys"),
     "on": (Query(Time(5), **GIVEN, **X), Query(Time(5), **(GIVEN | {"on": ("t", "x")}), **X), "on= determines"),
