@@ -76,6 +76,17 @@ def test_together_as_alone_with_any_emission(shared: SharedCase) -> None:
     compare_together(shared)
 
 
+def test_queries_with_windows_that_end_at_different_rows_after_theirs() -> None:
+    """Each result leaves when it is final for its query, not when the longest window of all queries has ended."""
+    given: dict[str, Any] = {"by": "k", "on": "t", "lateness": 0, "n": sash.count()}
+    queries = sash.Queries(
+        one=sash.Query(sash.Count(2, shift=1), **given), two=sash.Query(sash.Count(2, shift=2), **given)
+    )
+    each, together, batch = alone(queries), queries.operator(), pa.record_batch({"k": ["a"] * 3, "t": [1, 2, 3]})
+    agree(together.process(batch), each, "process", batch)
+    agree(together.finish(), each, "finish")
+
+
 # ---- one state ----
 
 

@@ -68,11 +68,13 @@ def test_groups() -> None:
         ahead=query(sash.Time("1h", shift="1m")),
         behind=query(sash.Time("1h", shift="-1m")),
         rows_ahead=query(sash.Count(3, shift=1)),
+        wide_ahead=query(sash.Count(9, shift=1)),
         changes=query(emit="changes"),
         same=query(emit="changes"),
         other=query("2h", emit="changes"),
     )
-    assert names(some) == [["a", "behind", "slide"], ["late"], ["ahead", "rows_ahead"], ["changes", "same"], ["other"]]
+    ahead = [["ahead"], ["rows_ahead", "wide_ahead"]]
+    assert names(some) == [["a", "behind", "slide"], ["late"], *ahead, ["changes", "same"], ["other"]]
     assert names(some, ordered=True)[0] == ["a", "behind", "late", "slide"]
 
 

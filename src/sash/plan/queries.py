@@ -140,10 +140,14 @@ def share_key(query: Query, ordered: bool) -> Any:
 
     With emit="changes" and "eager" a result is emitted if it differs from the one before, which depends on all results
     of its query: only equal queries share state. If windows end after their rows, the rows of all queries in the group
-    wait, so such queries form groups of their own.
+    wait until the last of them ends, so such queries share state only if their windows are moved by the same.
     """
     if query.emit != "final":
         return query
     late = None if ordered else (query.lateness, query.late)
-    looks_ahead = any(map(validation.looks_ahead, query.all_windows.values()))
-    return (query.by, query.on, query.forget, query.ahead, query.options, late, looks_ahead)
+    moved = frozenset(
+        (type(window), getattr(window, "shift", 0), getattr(window, "closed", None))
+        for window in query.all_windows.values()
+        if validation.looks_ahead(window)
+    )
+    return (query.by, query.on, query.forget, query.ahead, query.options, late, moved)
