@@ -6,17 +6,20 @@ cells (window, aggregate) ──▶ null below min_periods ──▶ formula ─
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.engine.step_data import WindowResults
 from sash.expressions.arrow_evaluation import unchecked
 from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
 from sash.plan.projection import OutputSpec, ResultCell
+
+if TYPE_CHECKING:
+    from sash.engine.step_data import WindowResults
 
 ReadPair = Callable[[int, int], pa.Array]
 """The results of an aggregate over a window, by their numbers: `read(window, aggregate)`."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import ResultColumn
 from sash.engine.key_values import decode, encode_as
@@ -83,6 +82,8 @@ def compute(query: Query, frame: Adapter) -> Any:
     table = given.table
     if query.per_row and (results := _stateless(query, table, given.read)) is not None:
         return frame.with_results(results, None)
+    from sash.engine.operator import Operator  # keyed state and pages: most calls need neither
+
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
     return result_frame(operator.bound_query, given, rows, operator.process_all(rows.table))

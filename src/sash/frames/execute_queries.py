@@ -18,7 +18,6 @@ import pyarrow as pa
 from sash.engine.column_inputs import ResultColumn
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
-from sash.engine.shared_output import SharedOperator
 from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.frames.adapter import Adapter
 from sash.frames.execute import (
@@ -152,6 +151,8 @@ def _frame(view: QueryView, rows: SharedRows, cells: dict[tuple[int, int], Resul
 
 def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     """Frames of all other queries, from one operator."""
+    from sash.engine.shared_output import SharedOperator
+
     try:
         order: RowOrder | None = rows.order
     except NeedsOperator:
