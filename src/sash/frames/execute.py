@@ -24,7 +24,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.dispatch import package_of
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import is_stateless
 from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
 from sash.plan.types import selects
@@ -147,7 +147,7 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
     if not is_stateless(bound_query):
         return None
     try:
-        found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
+        found = StatelessExecutor(bound_query.plan).found(table, encoded(read, bound_query.by)).columns
     except NeedsOperator:
         return None
     return frame_results(bound_query, found)

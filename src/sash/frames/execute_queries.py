@@ -34,7 +34,7 @@ from sash.frames.frame_rows import encoded, ordered
 from sash.kernels.column.column_kernels import RowThreads
 from sash.plan import validation
 from sash.plan.combined_query import CombinedQuery, QueryView
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import is_stateless
 from sash.plan.queries import Queries
 
 
@@ -125,7 +125,7 @@ def _at_rows(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     """Frames of queries with results at each row. Raises NeedsOperator."""
     table = rows.given.table
     combination = group.combination(table.schema)
-    cells, _ = StatelessExecutor(plan(combination.bound_query)).cells(table, rows.order)
+    cells, _ = StatelessExecutor(combination.bound_query.plan).cells(table, rows.order)
     used: set[tuple[int, int]] = set()
     return {name: _frame(view, rows, _own(view, cells, used)) for name, view in combination.members.items()}
 

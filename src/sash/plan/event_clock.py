@@ -9,8 +9,8 @@ The first time determines the kind of the others. A time before the last is refu
 
 from __future__ import annotations
 
-import math
 import copy
+import math
 from datetime import UTC, date, datetime, timedelta
 from operator import index
 from typing import Any, Self
