@@ -111,7 +111,7 @@ class Output:
         return self._slides(keys, step, chosen)
 
     def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
-        results = self.projector.of_rows(step.found)
+        results = self.projector.of_rows([one.columns for one in step.found])
         if self.flags:
             results.append(array(np.zeros(step.table.num_rows, np.bool_)))
         table = step.table

@@ -6,7 +6,6 @@ cells (window, aggregate) ──▶ null below min_periods ──▶ formula ─
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +16,6 @@ from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
 from sash.plan.projection import OutputSpec, ResultCell
-
-if TYPE_CHECKING:
-    from sash.engine.step_data import WindowResults
 
 ReadPair = Callable[[int, int], pa.Array]
 """The results of an aggregate over a window, by their numbers: `read(window, aggregate)`."""
@@ -59,11 +55,11 @@ class Projector:
         """All results at each row, or of a lookup."""
         return [self.output(one, read) for one in self.projection.outputs]
 
-    def of_rows(self, found: Sequence[WindowResults]) -> list[pa.Array]:
-        """All results at each row of a step."""
+    def of_rows(self, found: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
+        """All results at each row of a step, from the columns of each window."""
         if self.is_plain:
-            return [column for one in found for column in one.columns]
-        return self.outputs(lambda window, aggregate: found[window].columns[aggregate])
+            return [column for columns in found for column in columns]
+        return self.outputs(lambda window, aggregate: found[window][aggregate])
 
     def of_slides(self, window: int, rows: int, read: ReadPair) -> list[pa.Array]:
         """The results of a window's slides; nulls for those of other windows."""
