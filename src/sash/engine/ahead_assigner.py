@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from sash.engine.arena import SMALL, RingRanges
 from sash.engine.arrow_arrays import all_true, array
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.row_assigner import RowAssigner, RowPositions
 from sash.engine.shifted_windows import PlacedAt
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import BatchColumns, StepResult, StepRows, WindowRanges, WindowResults
+from sash.engine.step_data import StepResult, StepRows, WindowRanges, WindowResults
 from sash.engine.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
 from sash.engine.waiting_rows import WaitingRows
 from sash.engine.window_assigner import StepScope, lower_due

@@ -6,7 +6,7 @@ would pay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,3 +148,14 @@ def stable_order(codes: Ints, count: int) -> Ints:
 
 
 _DIGIT = 1 << 16
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
+    block = parts[0].base
+    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]) > 0:
+        where = [part.__array_interface__["data"][0] for part in (block, *parts)]
+        first = (where[1] - where[0]) // block.strides[0]
+        if where[1:] == [where[0] + (first + i) * block.strides[0] for i in range(len(parts))]:
+            return block[first : first + len(parts)]
+    return np.stack(parts)

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.row_order import RowOrder
 from sash.engine.spine_rows import SpineColumns, SpineTables, order_spine
 from sash.engine.spine_windows import SpineWindows
 from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
-from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.columnar import AggregateError
 
 

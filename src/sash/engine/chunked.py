@@ -22,7 +22,7 @@ from sash.engine.operator import Operator
 from sash.engine.output import Output, plain_batch
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.plan.bound_query import BoundQuery
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import is_stateless
 from sash.plan.query import Query
 
 PIECE = 1 << 16
@@ -106,7 +106,7 @@ class ChunkedExecutor:
 
     def _executor(self, _schema: pa.Schema, threads: int | None) -> tuple[StatelessExecutor, Output]:
         """The executor of a query, and the builder of its output."""
-        return StatelessExecutor(plan(self.bound_query), self.clock, threads), Output(self.bound_query, "sorted")
+        return StatelessExecutor(self.bound_query.plan, self.clock, threads), Output(self.bound_query, "sorted")
 
     def _results(self, rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
         return self.output.typed([*rows.columns, *columns])

@@ -16,11 +16,11 @@ from sash import monoids as m
 from sash.aggregators.in_order import InOrder
 from sash.engine.aggregate_batch import Aggregate, AggregateBatch, column_kernel
 from sash.engine.arrow_arrays import array
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
 from sash.engine.order_columns import order_column
 from sash.engine.row_order import RowOrder, counts_before
-from sash.engine.step_data import BatchColumns
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
     CountBounds,

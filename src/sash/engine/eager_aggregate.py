@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate, is_exact
 from sash.engine.arrow_arrays import all_true
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.chunk_log import CodeMapping
-from sash.engine.step_data import BatchColumns
 from sash.engine.value_compare import differ
 from sash.engine.value_encoder import ValueEncoder
 from sash.kernels.loops import eager_changes

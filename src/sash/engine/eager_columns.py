@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import null_mask, validity, words_of
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.chunk_log import CodeMapping, RowLog
 from sash.engine.input_encoding import numbers
 from sash.engine.rank_labels import RankLabels
-from sash.engine.step_data import BatchColumns
 from sash.engine.value_encoder import is_wasteful
 from sash.kernels.loops.array_types import Flags, Ints, longer
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.eager_change import Removed, RowChanges
 from sash.engine.eager_results import RowResults
 from sash.engine.eager_retract import retracted
@@ -29,7 +30,6 @@ from sash.engine.key_values import format_key, format_row, key_column
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_errors import aggregate_failure, decreasing, format_slide
-from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import Watermark
 from sash.engine.value_encoder import LARGE
 from sash.kernels.loops import eager_order

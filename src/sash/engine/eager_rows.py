@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import word_type
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.eager_columns import RowColumns, TieCodes
 from sash.engine.eager_rules import WindowRules
 from sash.engine.reorder_buffer import TimedRows
-from sash.engine.step_data import BatchColumns
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from sash import monoids as m
 from sash.engine.arena import RingRanges
 from sash.engine.arrow_arrays import array
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.element_columns import count_columns
 from sash.engine.input_encoding import numbers
 from sash.engine.live_aggregate import LiveAggregate
 from sash.engine.live_engine import LiveEngine
 from sash.engine.row_assigner import RowAssigner
-from sash.engine.step_data import BatchColumns
 from sash.engine.window_assigner import WindowAssigner
 from sash.expressions.tree import ColumnNode
 from sash.monoids.algebra import Monoid

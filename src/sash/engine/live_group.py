@@ -9,6 +9,7 @@ from sash.aggregators.by_position import sequential
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine.ahead_assigner import AheadAssigner
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.key_table import KeyTable
 from sash.engine.live_aggregate import LiveAggregate, RowsToLift
 from sash.engine.lowered_results import NOT_ASKED
@@ -19,7 +20,7 @@ from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import aggregate_failure, failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.slot_table import SlotTable
-from sash.engine.step_data import BatchColumns, StepRows, WindowRanges, WindowResults
+from sash.engine.step_data import StepRows, WindowRanges, WindowResults
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.live_kernel import LiftFailed

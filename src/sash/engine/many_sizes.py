@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sash.engine.arrow_arrays import stacked
 from sash.engine.column_inputs import Inputs, ResultColumn
-from sash.engine.size_groups import stacked
 from sash.kernels.column.column_kernels import ColumnKernel, CountBounds, RangeBounds, RowThreads, coded
 from sash.kernels.column.exact_sum import PIECE
 from sash.kernels.column.size_ladder import steps

@@ -9,13 +9,12 @@ longer than computing them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, no_rows, taken, together
-from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
 from sash.engine.step_data import OrderedSlides, StepResult, WindowRanges, WindowResults
@@ -26,6 +25,9 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of
 from sash.plan.derived_columns import source_column
 from sash.plan.types import value_type
+
+if TYPE_CHECKING:
+    from sash.engine.key_table import KeyTable
 
 SlideOrder = Literal["end", "key", "found"]
 """The order of slides in a batch: by their ends, by slots and ends, or as the engine finds them, slot by slot."""
@@ -109,7 +111,7 @@ class Output:
         return self._slides(keys, step, chosen)
 
     def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
-        results = self.projector.of_rows(step.found)
+        results = self.projector.of_rows([one.columns for one in step.found])
         if self.flags:
             results.append(array(np.zeros(step.table.num_rows, np.bool_)))
         table = step.table

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.engine.step_data import WindowResults
 from sash.expressions.arrow_evaluation import unchecked
 from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
@@ -56,11 +55,11 @@ class Projector:
         """All results at each row, or of a lookup."""
         return [self.output(one, read) for one in self.projection.outputs]
 
-    def of_rows(self, found: Sequence[WindowResults]) -> list[pa.Array]:
-        """All results at each row of a step."""
+    def of_rows(self, found: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
+        """All results at each row of a step, from the columns of each window."""
         if self.is_plain:
-            return [column for one in found for column in one.columns]
-        return self.outputs(lambda window, aggregate: found[window].columns[aggregate])
+            return [column for columns in found for column in columns]
+        return self.outputs(lambda window, aggregate: found[window][aggregate])
 
     def of_slides(self, window: int, rows: int, read: ReadPair) -> list[pa.Array]:
         """The results of a window's slides; nulls for those of other windows."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.key_table import KeyTable
 from sash.engine.result_columns import ResultFailed
 from sash.engine.row_errors import format_slide
-from sash.engine.step_data import BatchColumns
 from sash.plan.bound_query import BoundQuery
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import slide_grid
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.key_values import decode, format_key, format_row
-from sash.engine.step_data import BatchColumns
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec

@@ -16,14 +16,13 @@ from sash.engine.projected_results import Projector
 from sash.engine.shared_output import ResultBatches, SharedOutput
 from sash.engine.stateless import ResultCells, StatelessExecutor, projected
 from sash.plan.combined_query import Combination, CombinedQuery
-from sash.plan.planner import plan
 
 
 class SharedStateless(StatelessExecutor):
     """Executes the plan of a combined query: the columns of its results are those of its members, one by one."""
 
     def __init__(self, combination: Combination, clock: Callable[[], float], threads: int | None) -> None:
-        super().__init__(plan(combination.bound_query), clock, threads)
+        super().__init__(combination.bound_query.plan, clock, threads)
         self.members = [(view, Projector(view.bound_query)) for view in combination.members.values()]
 
     def projected(self, cells: ResultCells) -> list[ResultColumn]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from sash.engine.arrow_arrays import all_true
+from sash.engine.arrow_arrays import all_true, stacked
 from sash.engine.step_data import WindowRanges
 from sash.kernels.loops.array_types import Flags, Ints
 
@@ -30,17 +29,6 @@ def starts_by_size(longest: WindowRanges, found: Sequence[WindowRanges], alike: 
     for k, one in enumerate(found):
         los[k, places[k]], on[k, places[k]] = one.los, one.on
     return los, on, places
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Arrays of one length as the rows of one array; not copied if they follow one another in one."""
-    block = parts[0].base
-    if isinstance(block, np.ndarray) and block.ndim == 2 and block.shape[1] == len(parts[0]) > 0:
-        where = [part.__array_interface__["data"][0] for part in (block, *parts)]
-        first = (where[1] - where[0]) // block.strides[0]
-        if where[1:] == [where[0] + (first + i) * block.strides[0] for i in range(len(parts))]:
-            return block[first : first + len(parts)]
-    return np.stack(parts)
 
 
 def places_among(longest: WindowRanges, found: Sequence[WindowRanges]) -> list[Ints]:

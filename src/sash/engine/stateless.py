@@ -18,6 +18,7 @@ import pyarrow as pa
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
 from sash.engine.aggregate_batch import Aggregate, column_kernel
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
 from sash.engine.key_values import decode
@@ -26,7 +27,6 @@ from sash.engine.many_sizes import FEWEST, together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, counts_before, order_rows
-from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import earliest, is_gap, moved_bounds, moved_times, threshold
 from sash.engine.weighted_columns import weighted_mean_column
 from sash.kernels.column import bounds

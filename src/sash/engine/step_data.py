@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import array, words_of
-from sash.engine.key_values import decode, format_row
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.slot_table import SlotTable
-from sash.expressions.arrow_evaluation import evaluated
-from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import find_peers, radix_pass
@@ -36,47 +33,6 @@ def slot_order(slots: Ints, capacity: int) -> Ints:
         call_loop(radix_pass, "", (slots, order, shift, counts, found))
         order = found
     return order
-
-
-class BatchColumns:
-    """The columns of a batch by name, each fetched once, because that takes 1.5 µs; reordered if there is an order."""
-
-    order: Ints | None = None
-
-    def __init__(self, table: pa.RecordBatch) -> None:
-        self.table = table
-        self._columns: dict[str, pa.Array] = {}
-        self._words: dict[str, Numbers] = {}
-
-    def column(self, name: str) -> pa.Array:
-        """A column of the rows, in their order."""
-        found = self._columns.get(name)
-        if found is None:
-            found = self.table.column(name)
-            if self.order is not None:
-                found = found.take(array(self.order))
-            self._columns[name] = found
-        return found
-
-    def derive(self, columns: Sequence[tuple[str, Node]]) -> None:
-        """Compute derived columns, each once; `column` then returns them."""
-        for name, tree in columns:
-            if name not in self._columns:
-                self._columns[name] = evaluated(tree, lambda of: decode(self.column(of)), len(self))
-
-    def __len__(self) -> int:
-        return self.table.num_rows
-
-    def words(self, name: str, kind: np.dtype[Any]) -> Numbers:
-        """A column of 64-bit numbers as an array of this type, in the same memory; nulls are any value."""
-        found = self._words.get(name)
-        if found is None:
-            found = self._words[name] = words_of(self.column(name), kind)
-        return found
-
-    def format_row(self, at: int) -> str:
-        """A row, for a message."""
-        return format_row(self.table, at if self.order is None else int(self.order[at]))
 
 
 @dataclass

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import array, word_type
+from sash.engine.batch_columns import BatchColumns
 from sash.engine.category_codes import CategoryCodes
 from sash.engine.chunk_log import CodeMapping, PlaceLog
 from sash.engine.input_encoding import CODED, Form, non_null, numbers, present, rows_as_objects, word_pairs
 from sash.engine.rank_labels import RankLabels
-from sash.engine.step_data import BatchColumns
 from sash.kernels.jit.state_layout import scalars
 from sash.kernels.loops.array_types import Flags, Ints, States
 from sash.plan.bound_query import AggregateSpec

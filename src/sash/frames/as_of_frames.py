@@ -18,7 +18,6 @@ from sash.frames.execute import FrameTable, adapter_of, is_lazy, read_columns, s
 from sash.frames.frame_rows import encoded
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
-from sash.plan.planner import plan
 
 
 def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
@@ -48,7 +47,7 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
     keys = {name: own[name] for name in query.spine_by}
     given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
-    found = AsOfExecutor(plan(bound_query)).as_of(
+    found = AsOfExecutor(bound_query.plan).as_of(
         of_events.table, given, query.closed, encoded(of_events.read, bound_query.by)
     )
     made = [

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine import Operator
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import ResultColumn
 from sash.engine.key_values import decode, encode_as
@@ -25,7 +24,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.dispatch import package_of
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import is_stateless
 from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
 from sash.plan.types import selects
@@ -83,6 +82,8 @@ def compute(query: Query, frame: Adapter) -> Any:
     table = given.table
     if query.per_row and (results := _stateless(query, table, given.read)) is not None:
         return frame.with_results(results, None)
+    from sash.engine.operator import Operator  # keyed state and pages: most calls need neither
+
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
     return result_frame(operator.bound_query, given, rows, operator.process_all(rows.table))
@@ -146,7 +147,7 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
     if not is_stateless(bound_query):
         return None
     try:
-        found = StatelessExecutor(plan(bound_query)).found(table, encoded(read, bound_query.by)).columns
+        found = StatelessExecutor(bound_query.plan).found(table, encoded(read, bound_query.by)).columns
     except NeedsOperator:
         return None
     return frame_results(bound_query, found)

@@ -18,7 +18,6 @@ import pyarrow as pa
 from sash.engine.column_inputs import ResultColumn
 from sash.engine.projected_results import Projector
 from sash.engine.row_order import RowOrder, order_rows
-from sash.engine.shared_output import SharedOperator
 from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.frames.adapter import Adapter
 from sash.frames.execute import (
@@ -35,7 +34,7 @@ from sash.frames.frame_rows import encoded, ordered
 from sash.kernels.column.column_kernels import RowThreads
 from sash.plan import validation
 from sash.plan.combined_query import CombinedQuery, QueryView
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import is_stateless
 from sash.plan.queries import Queries
 
 
@@ -126,7 +125,7 @@ def _at_rows(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     """Frames of queries with results at each row. Raises NeedsOperator."""
     table = rows.given.table
     combination = group.combination(table.schema)
-    cells, _ = StatelessExecutor(plan(combination.bound_query)).cells(table, rows.order)
+    cells, _ = StatelessExecutor(combination.bound_query.plan).cells(table, rows.order)
     used: set[tuple[int, int]] = set()
     return {name: _frame(view, rows, _own(view, cells, used)) for name, view in combination.members.items()}
 
@@ -152,6 +151,8 @@ def _frame(view: QueryView, rows: SharedRows, cells: dict[tuple[int, int], Resul
 
 def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     """Frames of all other queries, from one operator."""
+    from sash.engine.shared_output import SharedOperator
+
     try:
         order: RowOrder | None = rows.order
     except NeedsOperator:

@@ -17,6 +17,9 @@ from sash.kernels.column.column_kernels import RowThreads
 INDEX = "index"
 """The name of an index that has none, as in `reset_index`."""
 
+SHORT = 8192
+"""In frames of up to this many rows a copy of each new column is cheaper than to make the frame anew."""
+
 NARROW = 64
 """Frames of up to this many columns hold each separately, which is cheap; pandas handles wide frames as blocks."""
 
@@ -47,6 +50,8 @@ class PandasAdapter:
         if name not in self.frame.columns:
             index = self.frame.index
             return (index if [*index.names] == [None] else index.get_level_values(name)).to_series()
+        if self.frame.columns.is_unique:
+            return self.frame[name]
         return self.frame.iloc[:, list(self.frame.columns).index(name)]
 
     def column(self, name: str) -> pa.Array:
@@ -69,7 +74,11 @@ class PandasAdapter:
         made = {one.name: self._as_pandas(one) for one in results}
         plain = type(frame) is pd.DataFrame and frame.columns.nlevels == 1
         if plain and frame.columns.is_unique and len(frame.columns) < NARROW:
-            return _extended(frame, made)
+            if len(frame) > SHORT:
+                return _extended(frame, made)
+            for name, values in made.items():
+                frame.insert(len(frame.columns), name, values)
+            return frame
         for name, values in made.items():
             frame[name] = values
         return frame

@@ -18,7 +18,6 @@ from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec, wide_type
 from sash.plan.category_order import Categories, UnknownCategories, categories_of, is_ordered
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
-from sash.plan.fingerprint import fingerprint
 from sash.plan.halflife import halflife_in_units
 from sash.plan.projection import project
 from sash.plan.time_axis import Number, TimeAxis
@@ -77,7 +76,8 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     aggregates, projection = project(
         query, windows, lambda name, one, label: _aggregate(name, one, schema, time, label)
     )
-    bound_query = BoundQuery(
+    validation.require_free(query, schema.names)
+    return BoundQuery(
         query=query,
         schema=schema,
         by=query.by,
@@ -91,8 +91,6 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         per_row=query.per_row,
         projection=projection,
     )
-    validation.require_free(query, schema.names)
-    return dataclasses.replace(bound_query, fingerprint=fingerprint(bound_query))
 
 
 def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sash.expressions.tree import ColumnNode, Node
@@ -23,6 +24,7 @@ from sash.windows.specs import Slide, WindowKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.plan.planner import Plan
     from sash.plan.query import Query
 
 __all__ = ["AggregateSpec", "BoundQuery", "TimeAxis", "WindowSpec"]
@@ -111,7 +113,7 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query with the types of its columns. `fingerprint` identifies its state."""
+    """A query with the types of its columns."""
 
     query: Query
     schema: pa.Schema
@@ -125,7 +127,20 @@ class BoundQuery:
     aggregates: tuple[AggregateSpec, ...]
     per_row: bool
     projection: Projection
-    fingerprint: str = ""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that identify the state of the query; computed only where there is state."""
+        from sash.plan.fingerprint import fingerprint
+
+        return fingerprint(self)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan: structures and shared state. Raises TypeError for an unfit `Options(structure=)`."""
+        from sash.plan.planner import plan
+
+        return plan(self)
 
     @property
     def looks_ahead(self) -> bool:

@@ -118,8 +118,6 @@ class Combination:
 
 def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combination:
     """Combine bound queries."""
-    from sash.plan.fingerprint import fingerprint
-
     windows: list[WindowSpec] = []
     aggregates: list[AggregateSpec] = []
     members: dict[str, QueryView] = {}
@@ -140,7 +138,7 @@ def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combinatio
         tuple(output if output.cells[0].window == w else None for output in outputs) for w in range(len(windows))
     )
     results = tuple((output.label, output.result) for output in outputs)
-    made = replace(
+    combined = replace(
         next(iter(bound.values())),
         query=query,
         windows=specs,
@@ -148,7 +146,7 @@ def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combinatio
         per_row=all(one.per_row for one in bound.values()),
         projection=Projection(False, 0, frozenset(asked), tuple(outputs), slides, results),
     )
-    return Combination(replace(made, fingerprint=fingerprint(made)), members)
+    return Combination(combined, members)
 
 
 def _output(name: str, member: QueryView, output: OutputSpec) -> OutputSpec:

@@ -9,8 +9,8 @@ The first time determines the kind of the others. A time before the last is refu
 
 from __future__ import annotations
 
+import copy
 import math
-from copy import copy
 from datetime import UTC, date, datetime, timedelta
 from operator import index
 from typing import Any, Self
@@ -80,7 +80,7 @@ class EventClock:
 
     def copy(self) -> Self:
         """An independent clock in the same state."""
-        return copy(self)
+        return copy.copy(self)
 
     def _of_any_kind(self, value: Any) -> tuple[str, int | float]:
         if isinstance(value, datetime):

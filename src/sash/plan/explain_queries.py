@@ -56,7 +56,7 @@ def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
             *_costs(group, schema, plan(next(iter(group.members.values())).bind(schema))),
         ]
     combination = group.combination(schema)
-    found = plan(combination.bound_query)
+    found = combination.bound_query.plan
     lines = [f"{keyed(group)}; ordered by {', '.join((*group.on, 'arrival'))}"]
     lines += table((name, *_results(view.bound_query)) for name, view in combination.members.items())
     return [*lines, *_shared(combination, found), *_elements(found), *_costs(group, schema, found)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from sash.monoids.algebra import Bound
@@ -108,7 +109,6 @@ class Query:
     min_periods: int
     options: Options
     aggregates: dict[str, Aggregated]
-    _bound: SchemaCache[BoundQuery]
 
     def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
@@ -145,13 +145,16 @@ class Query:
             "min_periods": validation.min_periods(min_periods),
             "options": validation.options(options),
             "aggregates": validation.aggregates(aggregates),
-            "_bound": SchemaCache(),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
         validation.require_compatible(self)
 
-    @property
+    @cached_property
+    def _bound(self) -> SchemaCache[BoundQuery]:
+        return SchemaCache()
+
+    @cached_property
     def per_row(self) -> bool:
         """Is there a result for each row, not for each slide?"""
         return all(window.slide == "row" for window in self.all_windows.values())
@@ -161,7 +164,7 @@ class Query:
         """Do results have all columns of their rows?"""
         return self.per_row
 
-    @property
+    @cached_property
     def all_windows(self) -> dict[str, WindowKind]:
         """The windows of the query and those of its aggregates, by name."""
         return all_windows(self)
@@ -195,9 +198,7 @@ class Query:
 
     def plan(self, schema: pa.Schema) -> Plan:
         """The plan: structures and shared state. Raises as `bind`, and TypeError for an unfit `Options(structure=)`."""
-        from sash.plan.planner import plan
-
-        return plan(self.bind(schema))
+        return self.bind(schema).plan
 
     def _repr_html_(self) -> str:
         from sash.plan.notebook_html import query_html

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.schema_cache import remembered
 from sash.plan.time_index import time_column
 
 if TYPE_CHECKING:
@@ -142,17 +143,18 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     Raises TypeError or ValueError, naming the argument or the column that does not fit.
     """
     validation.not_an_aggregate("data", data)
-    return Query(
-        windows,
-        by=by,
-        on=time_column(data, windows, on, aggregates),
-        lateness=lateness,
-        emit=emit,
-        late=late,
-        forget=forget,
-        ahead=ahead,
-        retract=retract,
-        min_periods=min_periods,
-        options=options,
+    arguments: dict[str, Any] = {
+        "windows": windows,
+        "by": by,
+        "on": time_column(data, windows, on, aggregates),
+        "lateness": lateness,
+        "emit": emit,
+        "late": late,
+        "forget": forget,
+        "ahead": ahead,
+        "retract": retract,
+        "min_periods": min_periods,
+        "options": options,
         **aggregates,
-    ).run(data)
+    }
+    return remembered(Query, arguments).run(data)

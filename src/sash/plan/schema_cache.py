@@ -1,31 +1,86 @@
-"""Keep what was computed for a schema: a query is bound once for each."""
+"""Keep what was computed for a schema: a query is bound once for each, and equal calls share a query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sash.monoids.algebra import Monoid
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.plan.query import Query
+
 Found = TypeVar("Found")
+
+MOST_SCHEMAS, MOST_QUERIES = 16, 256
 
 
 class SchemaCache(Generic[Found]):
-    """Results by schema. Metadata of fields counts, that of the schema does not; a pickled cache is empty."""
+    """Results by schema, of the last few. Metadata of fields counts, that of the schema does not.
+
+    A pickled cache is empty.
+    """
 
     def __init__(self) -> None:
         self._known: list[tuple[pa.Schema, Found]] = []
 
     def get(self, schema: pa.Schema, compute: Callable[[pa.Schema], Found]) -> Found:
         """The result for a schema, computed when it is first asked for."""
-        plain = schema.remove_metadata()
+        if schema.metadata:
+            schema = schema.remove_metadata()
         for known, found in self._known:
-            if known.equals(plain, check_metadata=True):
+            if known.equals(schema, check_metadata=True):
                 return found
-        made = compute(plain)
-        self._known.append((plain, made))
+        made = compute(schema)
+        self._known = [*self._known[1 - MOST_SCHEMAS :], (schema, made)]  # a new list: threads may share the cache
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SchemaCache, ()
+
+
+_REMEMBERED: dict[Any, Query] = {}
+
+
+def remembered(make: type[Query], arguments: Mapping[str, Any]) -> Query:
+    """The query with these arguments, the same one as in an earlier call of this process where aggregates are ours.
+
+    `sash.rolling` names its query anew in each call, and to make, bind and plan one takes longer than 1,000 rows.
+    """
+    try:
+        key = _exact(arguments)
+    except _NotShared:
+        return make(**arguments)
+    found = _REMEMBERED.get(key)
+    if found is None:
+        if len(_REMEMBERED) >= MOST_QUERIES:
+            _REMEMBERED.clear()
+        found = _REMEMBERED[key] = make(**arguments)
+    return found
+
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
+class _NotShared(Exception):
+    """A value is compared by its identity, such as a function or a store: a query with it is made anew."""
+
+
+def _exact(value: Any) -> Any:
+    """A key that is equal for values that are equal in all their types: 1, 1.0 and True differ."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value if value == value else repr(value)
+    if kind in (list, tuple):
+        return kind, *[_exact(one) for one in value]
+    if kind is dict:
+        return kind, *[(name, _exact(one)) for name, one in value.items()]
+    if kind.__module__.startswith("sash."):
+        if isinstance(value, Monoid):
+            return kind, _exact(vars(value))
+        if is_dataclass(kind):
+            return kind, *[_exact(getattr(value, one.name)) for one in fields(kind)]
+    raise _NotShared

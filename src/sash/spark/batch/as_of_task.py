@@ -22,7 +22,6 @@ from sash.engine.sorted_rows import SortedRows
 from sash.engine.spine_rows import SpineColumns
 from sash.engine.time_numbers import is_gap
 from sash.plan.as_of_query import AsOfQuery
-from sash.plan.planner import plan
 from sash.plan.time_axis import Number
 from sash.spark.batch.range_task import trimmed_lookback
 from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
@@ -60,7 +59,7 @@ class AsOfPieces:
     def __init__(self, layout: SpineLayout, now: float, piece: int, lookback: pa.RecordBatch | None = None) -> None:
         self.piece = piece
         self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
-        self.executor = AsOfExecutor(plan(self.bound_query), lambda: now, threads=1)
+        self.executor = AsOfExecutor(self.bound_query.plan, lambda: now, threads=1)
         self.sorted = SortedRows(self.bound_query)
         self.fields = layout.result_fields()
         self.read = layout.schema.names[1 : -len(layout.spine)]
