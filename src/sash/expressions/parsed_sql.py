@@ -1,7 +1,7 @@
 """SQL as the tree of sqlglot, read so that nothing is dropped: what no reader has asked for is found at the end.
 
-    text ──tokens──▶ sqlglot ──▶ Part ──reader──▶ a tree of ours
-                                   └── unread() ──▶ the first clause, argument or flag that nobody read
+text ──tokens──▶ sqlglot ──▶ Part ──reader──▶ a tree of ours
+                               └── unread() ──▶ the first clause, argument or flag that nobody read
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ DIALECT = "duckdb"
 """The dialect of expressions and statements: that of DuckDB."""
 
 IMPLIED = frozenset(
-    ("_type", "big_int", "coalesce", "ignore_nulls", "is_string", "nested", "nulls_first", "over", "quoted")
-    + ("safe", "typed")
+    (
+        *("_type", "big_int", "coalesce", "ignore_nulls", "is_string", "nested", "nulls_first", "over", "quoted"),
+        *("safe", "typed"),
+    )
 )
 """Flags that sqlglot sets by itself, as the dialect has it; nobody writes them. NULLS FIRST is found in the tokens."""
 

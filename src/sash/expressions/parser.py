@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
-from sash.expressions.parsed_sql import DIALECT, Part, parsed
+from sash.expressions.parsed_sql import Part, parsed
 from sash.expressions.tree import (
     CHAINS,
     RESERVED,
