@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sash.cli.sql_aggregates import UnsupportedSQL, aggregate_of, column_of, number_of
-from sash.cli.sql_windows import ENDLESS, frame_of, length_of, require_order, spark_window, table_window
+from sash.cli.sql_windows import ENDLESS, frame_of, length_of, spark_window, table_window
 from sash.expressions.parsed_sql import Part
 from sash.expressions.parser import expr_of
 from sash.expressions.tree import ColumnNode, Expr, Node
@@ -82,9 +82,7 @@ class Selected(NamedTuple):
 
 def table_arguments(name: str, call: Part) -> list[Part]:
     """The arguments of a table function in order, also if they are named (`SIZE => …`)."""
-    names = TABLE_FUNCTIONS.get(name)
-    if names is None:
-        raise UnsupportedSQL(f"FROM TABLE({name}(…)): there are {', '.join(TABLE_FUNCTIONS).upper()}")
+    names = TABLE_FUNCTIONS[name]
     found: dict[int, Part] = {}
     for i, one in enumerate(call.expressions):
         place, argument = i, one
@@ -96,13 +94,11 @@ def table_arguments(name: str, call: Part) -> list[Part]:
                 )
             place, argument = names.index(given), one.expression
         if place in found:
-            raise UnsupportedSQL(f"{name.upper()} has two arguments for {', '.join(names[place : place + 1])}")
+            raise UnsupportedSQL(f"{name.upper()} has the argument {names[place]} twice")
         found[place] = argument
-    for place in range(max(found, default=0)):
+    for place in range(max(3, *found, 0)):  # all have at least three
         if place not in found:
             raise UnsupportedSQL(f"{name.upper()} needs the argument {names[place]}")
-    if len(found) < len(names[:3]):
-        raise UnsupportedSQL(f"{name.upper()} needs the argument {names[len(found)]}")
     return [found[place] for place in sorted(found)]
 
 
@@ -241,12 +237,11 @@ class RowsReader(SelectReader):
         return aggregate_of(call, where).over(frame_of(over.frame, over.on, over.text))
 
     def _by_row(self, call: Part, where: Expr | None, over: OverClause) -> Aggregated:
-        """LAG and ROW_NUMBER: they have no frame, and ignore the one of their window."""
+        """LAG and ROW_NUMBER: they have no frame, and as in SQL they ignore the one of their window if it is right."""
         if where is not None:
             raise UnsupportedSQL(f"{call.text}: FILTER is for aggregates: use CASE around it in your own engine")
         if over.frame is not None:
-            require_order(over.frame, over.on, over.text)
-            over.frame.skip()
+            frame_of(over.frame, over.on, over.text)
         if call.kind == "RowNumber":
             return f.count().over(Count(ENDLESS))
         offset = call.get("offset")

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_select import ALL, MARK, Partition, RowsReader, SlidesReader, table_of
+from sash.cli.sql_select import ALL, MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, table_of
 from sash.expressions.parsed_sql import Part, parsed, tokens_of
 from sash.expressions.parser import expr_of
 from sash.expressions.tree import Expr, Node
@@ -191,59 +191,55 @@ def _parsed(text: str) -> Part:
 def _changed(tokens: list[Any]) -> list[Any]:
     """Tokens that sqlglot reads as functions, for the windows of Flink and Spark.
 
+        TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 3))    sash_session(sash_table(t, k), DESCRIPTOR(ts), 3)
+
     Raises UnsupportedSQL for NULLS FIRST and NULLS LAST, which the tree does not tell from their absence.
     """
     from sqlglot.tokens import Token, TokenType
 
-    def named(like: Any, text: str) -> Any:
-        return Token(TokenType.VAR, text, like.line, like.col, like.start, like.end)
-
-    def kinds(i: int, *wanted: TokenType | None) -> bool:
-        some = tokens[i : i + len(wanted)]
-        return len(some) == len(wanted) and all(
-            kind in (None, one.token_type) for one, kind in zip(some, wanted, strict=True)
-        )
+    def made(kind: TokenType, text: str) -> Any:
+        return Token(kind, text, token.line, token.col, token.start, token.end)
 
     found: list[Any] = []
-    closing: list[int] = []  # the depths of the parentheses that are left out
-    i = depth = 0
+    kinds = [token.token_type for token in tokens]
+    i = depth = inside = 0  # inside: the depth at which a table function is open
     while i < len(tokens):
         token = tokens[i]
-        if token.token_type == TokenType.VAR and token.text.upper() == "NULLS" and i + 1 < len(tokens):
-            word = tokens[i + 1].text.upper()
-            if word in ("FIRST", "LAST"):
-                raise UnsupportedSQL(
-                    f"ORDER BY … NULLS {word} is not supported: rows whose order key is null are in no window. Leave "
-                    f"NULLS {word} out, or fill these keys before"
-                )
-        if kinds(i, TokenType.TABLE, TokenType.L_PAREN, None, TokenType.L_PAREN):
-            name = tokens[i + 2]
-            found += [named(name, MARK + name.text), tokens[i + 3]]
-            closing.append(depth)
-            depth, i = depth + 2, i + 4
+        if token.text.upper() == "NULLS" and kinds[i] == TokenType.VAR:
+            _require_no_order_of_nulls(tokens[i + 1 : i + 2])
+        if kinds[i] == TokenType.TABLE and kinds[i + 1 : i + 4 : 2] == [TokenType.L_PAREN] * 2 and not inside:
+            found.append(made(TokenType.VAR, MARK + tokens[i + 2].text))
+            inside, i = depth + 1, i + 3  # the next is the parenthesis of the function
             continue
-        if token.token_type == TokenType.TABLE and closing:
+        if kinds[i] == TokenType.TABLE and inside:
             end = _end_of_table(tokens, i)
             keys = [one for one in tokens[i + 3 : end] if one.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN)]
-            comma = [tokens[end]] * bool(keys)
-            opened = Token(TokenType.L_PAREN, "(", token.line, token.col, token.start, token.end)
-            closed = Token(TokenType.R_PAREN, ")", token.line, token.col, token.start, token.end)
-            found += [named(token, f"{MARK}table"), opened, *tokens[i + 1 : i + 2], *comma, *keys, closed]
+            comma = [made(TokenType.COMMA, ",")] * bool(keys)
+            found += [made(TokenType.VAR, f"{MARK}table"), made(TokenType.L_PAREN, "("), *tokens[i + 1 : i + 2]]
+            found += [*comma, *keys, made(TokenType.R_PAREN, ")")]
             i = end
             continue
-        if kinds(i, TokenType.WINDOW, TokenType.L_PAREN):
-            token = named(token, token.text)
-        if token.token_type == TokenType.L_PAREN:
-            depth += 1
-        if token.token_type == TokenType.R_PAREN:
-            depth -= 1
-            if closing and closing[-1] == depth:
-                closing.pop()
-                i += 1
-                continue
-        found.append(token)
+        depth += (kinds[i] == TokenType.L_PAREN) - (kinds[i] == TokenType.R_PAREN)
+        is_call = kinds[i : i + 2] == [TokenType.WINDOW, TokenType.L_PAREN]
+        found.append(made(TokenType.VAR, token.text) if is_call else token)
         i += 1
+        if inside and kinds[i - 1] == TokenType.R_PAREN and depth < inside:
+            if kinds[i : i + 1] != [TokenType.R_PAREN]:
+                raise UnsupportedSQL("TABLE( is not closed: write FROM TABLE(TUMBLE(TABLE t, …)), with two parentheses")
+            inside, i = 0, i + 1
+    if inside:
+        raise UnsupportedSQL("TABLE( is not closed: write FROM TABLE(TUMBLE(TABLE t, …)), with two parentheses")
     return found
+
+
+def _require_no_order_of_nulls(following: list[Any]) -> None:
+    """Raises UnsupportedSQL if FIRST or LAST follows the word NULLS."""
+    for word in (one.text.upper() for one in following):
+        if word in ("FIRST", "LAST"):
+            raise UnsupportedSQL(
+                f"ORDER BY … NULLS {word} is not supported: rows whose order key is null are in no window. Leave NULLS "
+                f"{word} out, or fill these keys before"
+            )
 
 
 def _end_of_table(tokens: list[Any], start: int) -> int:
@@ -266,7 +262,12 @@ def _table(select: Part, source: Part) -> str:
     call, alias = source.this, source.get("alias")
     if call.kind == "Identifier":
         name = call.name
-    elif call.kind == "Anonymous" and call.name.startswith(MARK) and call.expressions:
+    elif call.kind == "Anonymous" and call.name.startswith(MARK):
+        function = call.name.removeprefix(MARK).lower()
+        if function not in TABLE_FUNCTIONS:
+            raise UnsupportedSQL(f"FROM TABLE({function}(…)): there are {', '.join(TABLE_FUNCTIONS).upper()}")
+        if not call.expressions:
+            raise UnsupportedSQL(f"{function.upper()} needs the argument data: TABLE trades")
         first = call.expressions[0]
         name, _ = table_of(first.expression if first.kind in ("Kwarg", "PropertyEQ") else first)
     else:

@@ -40,7 +40,7 @@ def frame_of(spec: Part | None, on: Sequence[str], text: str) -> WindowKind:
         if not on:
             raise UnsupportedSQL(f"{text} is the whole partition, which does not slide: add ORDER BY, or use GROUP BY")
         return Lifetime()
-    kind, exclude = require_order(spec, on, text), spec.get("exclude")
+    kind, exclude = str(spec.get("kind") or "").upper(), spec.get("exclude")
     excluded = "NO OTHERS" if exclude is None else exclude.name.upper()
     start, end = (_bound(spec, side, text) for side in ("start", "end"))
     if kind == "ROWS":
@@ -49,17 +49,12 @@ def frame_of(spec: Part | None, on: Sequence[str], text: str) -> WindowKind:
         raise UnsupportedSQL(f"{text}: frames are ROWS or RANGE, not {kind}")
     if not on:
         raise UnsupportedSQL(f"{text}: RANGE needs ORDER BY")
+    if len(on) > 1 and any(isinstance(spec.get(side), Part) for side in ("start", "end")):
+        raise UnsupportedSQL(
+            f"{text}: RANGE with a distance needs one column in ORDER BY, to measure it: leave out "
+            f"{', '.join(on[1:])}, or write ROWS"
+        )
     return _range(start, end, excluded, text)
-
-
-def require_order(spec: Part, on: Sequence[str], text: str) -> str:
-    """The unit of a frame. Raises UnsupportedSQL for a RANGE with a distance, unless one column measures it."""
-    kind = str(spec.get("kind") or "").upper()
-    measured = any(isinstance(spec.get(side), Part) for side in ("start", "end"))
-    if kind == "RANGE" and measured and len(on) != 1:
-        what = f"leave out {', '.join(on[1:])}, or write ROWS" if on else "add ORDER BY"
-        raise UnsupportedSQL(f"{text}: RANGE with a distance needs one column in ORDER BY, to measure it: {what}")
-    return kind
 
 
 class FrameBound(NamedTuple):
