@@ -195,7 +195,7 @@ def _changed(tokens: list[Any]) -> list[Any]:
 
     Raises UnsupportedSQL for NULLS FIRST and NULLS LAST, which the tree does not tell from their absence.
     """
-    from sqlglot.tokens import Token, TokenType
+    from sqlglot import Token, TokenType
 
     def made(kind: TokenType, text: str) -> Any:
         return Token(kind, text, token.line, token.col, token.start, token.end)
@@ -244,7 +244,7 @@ def _require_no_order_of_nulls(following: list[Any]) -> None:
 
 def _end_of_table(tokens: list[Any], start: int) -> int:
     """The place after `TABLE t PARTITION BY k, …`: the comma before DESCRIPTOR, or before a named argument."""
-    from sqlglot.tokens import TokenType
+    from sqlglot import TokenType
 
     if start + 2 >= len(tokens) or tokens[start + 2].token_type != TokenType.PARTITION_BY:
         return min(start + 2, len(tokens))
@@ -260,6 +260,7 @@ def _table(select: Part, source: Part) -> str:
     if source.kind != "Table":
         raise UnsupportedSQL("FROM takes the name of a table; for a subquery use your own engine, and pass its result")
     call, alias = source.this, source.get("alias")
+    name: str
     if call.kind == "Identifier":
         name = call.name
     elif call.kind == "Anonymous" and call.name.startswith(MARK):
@@ -269,7 +270,7 @@ def _table(select: Part, source: Part) -> str:
         if not call.expressions:
             raise UnsupportedSQL(f"{function.upper()} needs the argument data: TABLE trades")
         first = call.expressions[0]
-        name, _ = table_of(first.expression if first.kind in ("Kwarg", "PropertyEQ") else first)
+        name, _keys = table_of(first.expression if first.kind in ("Kwarg", "PropertyEQ") else first)
     else:
         raise UnsupportedSQL(f"FROM {call.text}: name a table, or TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))")
     known = name if alias is None else alias.name

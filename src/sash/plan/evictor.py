@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -341,7 +342,7 @@ def event_inputs(x: Any, bound: Bound) -> tuple[Any, ...]:
     """The inputs of an aggregate: values of columns and of expressions. Raises as `event_column` and `row_value`."""
     if bound.is_plain:
         return tuple([event_column(x, str(name), bound) for name in bound.columns])
-    return tuple([row_value(tree, lambda name, of=tree: event_column(x, name, bound, of)) for tree in inputs_of(bound)])
+    return tuple([row_value(tree, partial(event_column, x, of=bound, tree=tree)) for tree in inputs_of(bound)])
 
 
 def event_column(x: Any, name: str, of: Bound | WindowKind, tree: Node | None = None) -> Any:
