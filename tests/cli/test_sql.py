@@ -281,6 +281,7 @@ def test_cumulating_windows_grow_by_steps() -> None:
         ("SELECT row_number() FILTER (WHERE flag) OVER (ORDER BY t) FROM events", "FILTER is for aggregates"),
         ("SELECT lag(x) FILTER (WHERE flag) OVER (ORDER BY t) FROM events", "FILTER is for aggregates"),
         ("SELECT max(x ORDER BY y) OVER (ORDER BY t) FROM events", "ORDER BY is not supported in this function"),
+        ("SELECT quantile_cont(x) OVER (ORDER BY t) FROM events", "must be a number; got none"),
         ("SELECT sum(DISTINCT x) OVER (ORDER BY t) FROM events", "DISTINCT is not supported in this function"),
         ("SELECT max(x) OVER (ORDER BY t NULLS FIRST) FROM events", "NULLS FIRST is not supported: rows whose order"),
         ("SELECT max(x) OVER (ORDER BY t nulls last) FROM events", "NULLS LAST is not supported"),

@@ -237,6 +237,9 @@ def test_types_that_do_not_fit_are_errors_on_both_paths(text: str) -> None:
         ("a between symmetric 1 and 2", "SYMMETRIC is not supported"),
         ("a like 'b' escape '/'", "ESCAPE"),
         ("round(a, 1, 2)", r"ROUND\(a, 1, 2\): 2 is not supported"),
+        ("cast(a as decimal(10, 'b'))", "a decimal has 1 to 38 digits"),
+        ("interval (-1) day", "an interval is a number and a unit"),
+        ("interval abs(1) day", "an interval is a number and a unit"),
         ("cast(a as int format 'b')", "'b' is not supported"),
     ],
 )

@@ -34,14 +34,18 @@ def column_of(part: Part | None) -> ColumnLike:
     return found.tree.name if isinstance(found.tree, ColumnNode) else found
 
 
-def number_of(part: Part, what: str) -> Any:
+def number_of(part: Part | None, what: str) -> Any:
     """A numeric literal. Raises UnsupportedSQL for anything else."""
-    if part.kind != "Literal" or part.is_text:
-        raise UnsupportedSQL(f"{what} must be a number; got {part.text}")
+    if part is None or part.kind != "Literal" or part.is_text:
+        raise UnsupportedSQL(f"{what} must be a number; got {'none' if part is None else part.text}")
     text = part.name
-    if not float(text) < LARGEST:
+    try:
+        number = float(text)
+    except ValueError:
+        raise UnsupportedSQL(f"{what} must be a number; got {text:.40}") from None
+    if not number < LARGEST:
         raise UnsupportedSQL(f"{what} is {text:.40}: it must be less than 2**62")
-    return int(text) if text.isdigit() else float(text)
+    return int(text) if text.isdigit() else number
 
 
 def _one(function: Callable[..., Aggregated], **given: Any) -> Callable[[Part, Any], Aggregated]:

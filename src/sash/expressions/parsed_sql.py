@@ -65,9 +65,11 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The name of a column, a table or a function, or the text of a literal."""
+        """The name of a column, a table or a function, or the text of a literal; "" of anything else."""
         value = self.this
-        return value.name if isinstance(value, Part) else "" if value is None else str(value)
+        if isinstance(value, Part):
+            return value.name if value.kind in ("Column", "Identifier", "Literal", "Var") else ""
+        return "" if value is None else str(value)
 
     @property
     def is_text(self) -> bool:
@@ -78,7 +80,8 @@ class Part:
     def text(self) -> str:
         """The node as SQL, for messages."""
         try:
-            return str(self.node.sql(DIALECT))
+            with _silent():
+                return str(self.node.sql(DIALECT))
         except RecursionError:
             return "…"
 
@@ -125,7 +128,7 @@ def parsed(text: str, tokens: Sequence[Any] | None = None) -> list[Any]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Without the warnings of sqlglot for statements that it does not know."""
+    """Without the warnings of sqlglot for what it, or the dialect, does not know."""
     logger = logging.getLogger("sqlglot")
     silent, logger.disabled = logger.disabled, True
     try:

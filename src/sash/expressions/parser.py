@@ -180,7 +180,10 @@ class _Translator:
             if value >= LARGEST:
                 raise self._refused(f"{value} does not fit 64 bits")
             return LiteralNode("int", value)
-        number = float(e.this)
+        try:
+            number = float(e.this)
+        except ValueError:
+            raise self._refused(f"{e.this} is not a number") from None
         if math.isinf(number):
             raise self._refused(f"{e.this} does not fit a 64-bit float")
         return LiteralNode("float", number)
@@ -258,8 +261,10 @@ class _Translator:
         return CastNode(value, _TYPES[name])
 
     def _decimal(self, e: Part, kind: Part) -> str:
-        given = [int(one.this.this) for one in kind.expressions]
-        precision, scale = (*given, 0)[:2] if given else (18, 3)
+        given = [one.name for one in kind.expressions]
+        precision, scale = 18, 3
+        if given:
+            precision, scale = (*(int(one) if one.isdigit() and len(one) < 4 else -1 for one in given), 0)[:2]
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise self._refused(f"{e.text}: a decimal has 1 to 38 digits, and at most as many after the point")
         return f"decimal128({precision}, {scale})"
