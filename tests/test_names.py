@@ -18,7 +18,7 @@ ROOT = Path(sash.__file__).parent
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = ("benchmarks", "examples", "src", "tests", "tools")
-MOST_LINES = 400
+MOST_LINES = 450
 
 SHARED_CLASSES = {
     # `sash.Count` is a window, `sash.monoids.Count` an aggregate, `Delta` likewise: classes are named after functions.

@@ -14,8 +14,7 @@ ROOT = Path(sash.__file__).parent
 
 OF_OTHER_PACKAGES = {
     "cli/main.py: warnings.showwarning",
-    "cli/sql_statement.py: logger.disabled",
-    "expressions/parser.py: logger.disabled",
+    "expressions/parsed_sql.py: logger.disabled",
     "frames/accessors.py: spec.loader.exec_module",
     "frames/pandas_adapter.py: extended.columns",
     "kernels/column/per_key.py: kernel.error_model",

@@ -258,7 +258,20 @@ def test_mistakes(old: str, new: str, line: int, message: str) -> None:
     [
         ("SELECT 1", "there is no FROM"),
         ("SELECT sum(price) OVER (ORDER BY t) AS a, sum(price) OVER (ORDER BY k) AS b FROM r", "write a job for each"),
-        ("SELECT tt, sum(price) OVER (ORDER BY t) AS a FROM r", "there is no column 'tt'; did you mean 't'?"),
+        (
+            "SELECT tt, sum(price) OVER (ORDER BY t) AS a FROM r",
+            "names the column 'tt', which does not exist: did you mean 't'?",
+        ),
+        (
+            "SELECT t, sum(price) OVER (ORDER BY t) AS a FROM r WHERE T > 1",
+            "WHERE names the column 'T', which does not",
+        ),
+        (
+            "SELECT t, sum(PRICE) OVER (ORDER BY t) AS a FROM r",
+            "names the column 'PRICE', which does not exist: did you",
+        ),
+        ("SELECT t, sum(price) OVER (ORDER BY t, k) AS a FROM r", "not supported on a stream: write ROWS UNBOUNDED"),
+        ("SELECT t, max(price, 2) OVER (ORDER BY t) AS a FROM r", "2 is not supported in MAX(price, 2)"),
         ("SELECT *, sum(price) OVER (ORDER BY t) AS t FROM r", "two columns are named 't'"),
         ("SELECT sum(price) OVER (ORDER BY t) AS a FROM r WHERE prise > 1", "prise"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import duckdb
@@ -175,6 +176,10 @@ def test_hopping_windows_are_those_of_a_join(source: str) -> None:
             "session_window(ts, '2 minutes')",
             "SESSION(TABLE events PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' MINUTES)",
         ),
+        (
+            "session_window(ts, '2 minutes')",
+            "Session(DATA => table events partition by \"k\", TIMECOL => descriptor(ts), gap => interval '2' minutes)",
+        ),
     ],
 )
 def test_the_windows_of_spark_are_those_of_flink(ours: str, theirs: str) -> None:
@@ -185,6 +190,8 @@ def test_the_windows_of_spark_are_those_of_flink(ours: str, theirs: str) -> None
     text = f"SELECT k, window_start AS a, window_end AS b, count(*) AS n FROM TABLE({theirs})"
     assert one.equals(sash.sql(f"{text} GROUP BY k, window_start, window_end", events=EVENTS))
     assert one.num_rows > 3
+    first = f"SELECT {name}.start AS a, {name}.end AS b, count() AS n FROM events GROUP BY {ours}, k"
+    assert sash.sql(first, events=EVENTS).equals(one.drop_columns("k"))
 
 
 def test_cumulating_windows_grow_by_steps() -> None:
@@ -268,11 +275,141 @@ def test_cumulating_windows_grow_by_steps() -> None:
             r"a=max\('z'\).*names the column 'z', which does not exist",
         ),
         ("SELECT quantile_cont(x, y) OVER (ORDER BY t) FROM events", "must be a number; got y"),
+        ("SELECT max(x, 2) OVER (ORDER BY t) FROM events", r"2 is not supported in MAX\(x, 2\)"),
+        ("SELECT arg_max(x, y, 3) OVER (ORDER BY t) FROM events", r"3 is not supported in ARG_MAX\(x, y, 3\)"),
+        ("SELECT row_number(ORDER BY x) OVER (ORDER BY t) FROM events", "ORDER BY x is not supported in ROW_NUMBER"),
+        ("SELECT row_number() FILTER (WHERE flag) OVER (ORDER BY t) FROM events", "FILTER is for aggregates"),
+        ("SELECT lag(x) FILTER (WHERE flag) OVER (ORDER BY t) FROM events", "FILTER is for aggregates"),
+        ("SELECT max(x ORDER BY y) OVER (ORDER BY t) FROM events", "ORDER BY is not supported in this function"),
+        ("SELECT quantile_cont(x) OVER (ORDER BY t) FROM events", "must be a number; got none"),
+        ("SELECT sum(DISTINCT x) OVER (ORDER BY t) FROM events", "DISTINCT is not supported in this function"),
+        ("SELECT max(x) OVER (ORDER BY t NULLS FIRST) FROM events", "NULLS FIRST is not supported: rows whose order"),
+        ("SELECT max(x) OVER (ORDER BY t nulls last) FROM events", "NULLS LAST is not supported"),
+        ("SELECT * EXCLUDE (x), max(x) OVER (ORDER BY t) FROM events", r"x is not supported in \* EXCLUDE"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM events TABLESAMPLE 3", "TABLESAMPLE .* is not supported"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM events e(a)", "a is not supported in e"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM main.events", "main is not supported in main.events"),
+        ("SELECT other.id, max(x) OVER (ORDER BY t) FROM events", "SELECT other.id: FROM has no table 'other'"),
+        ("SELECT max(x) OVER (ORDER BY t) FROM events WHERE y BETWEEN SYMMETRIC 1 AND 2", "SYMMETRIC is not supported"),
+        ("SELECT sum(round(x, 1, 2)) OVER (ORDER BY t) FROM events", r"2 is not supported in ROUND\(x, 1, 2\)"),
+        (
+            "SELECT max(x) OVER (ORDER BY t ROWS BETWEEN CURRENT ROW AND unbounded following) FROM events",
+            "fixed length",
+        ),
+        (
+            "SELECT max(x) OVER (ORDER BY t, id RANGE 2 PRECEDING) FROM events",
+            "RANGE with a distance needs one column in ORDER BY, to measure it: leave out id, or write ROWS",
+        ),
+        ("SELECT max(x) OVER (ORDER BY t ROWS INTERVAL '1' DAY PRECEDING) FROM events", "ROWS counts rows"),
+        (
+            "SELECT max(x) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND 3 FOLLOWING) FROM events",
+            "both bounds must be intervals, or both numbers",
+        ),
+        ("SELECT max(x) OVER (ORDER BY t ROWS BETWEEN 1 PRECEDING AND UNBOUNDED PRECEDING) FROM events", "has no rows"),
+        ("SELECT max(x) OVER (w PARTITION BY k) FROM events WINDOW w AS (ORDER BY t)", "PARTITION BY cannot replace"),
+        ("SELECT max(x) OVER (w ORDER BY id) FROM events WINDOW w AS (ORDER BY t)", "ORDER BY cannot replace that of"),
+        ("SELECT max(x) OVER v FROM events WINDOW w AS (v), v AS (w)", "refers to itself"),
+        ("SELECT max(x) OVER w FROM events WINDOW w AS (ORDER BY t), w AS (ORDER BY id)", "WINDOW has two windows w"),
+        ("SELECT k, sum(x) FROM events GROUP BY ROLLUP (k), window(ts, '1 minute')", "GROUP BY ROLLUP"),
+        ("SELECT sum(x) FROM events GROUP BY window(ts + INTERVAL '1' HOUR, '1 minute')", "name a column; compute it"),
+        (
+            "SELECT k, sum(x) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY k",
+            "GROUP BY without window_start and window_end joins the rows of all windows",
+        ),
+        (
+            "SELECT sum(x) FROM TABLE(SESSION(TABLE events, DESCRIPTOR(ts), 3)) GROUP BY k, window_start, window_end",
+            r"the sessions have other keys than GROUP BY: write SESSION\(TABLE events PARTITION BY k, …\)",
+        ),
+        (
+            "SELECT sum(x) FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), GAP => 3)) GROUP BY window_start, window_end",
+            "gap is not an argument of HOP; the arguments are data, timecol, slide, size, offset",
+        ),
+        (
+            "SELECT sum(x) FROM TABLE(SLIDE(TABLE events, DESCRIPTOR(ts), 3)) GROUP BY k",
+            "there are TUMBLE, HOP, SESSION",
+        ),
+        ("SELECT max(x) OVER (ORDER BY t) FROM events WHERE " + "(" * 400 + "x" + ")" * 400, "nested too deep"),
     ],
 )
 def test_what_is_refused_is_named(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as found:
         sash.sql(text, events=EVENTS)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT X, sum(x) OVER (ORDER BY t) AS s FROM events", "SELECT names 'X': did you mean 'x'?"),
+        ("SELECT X + 1 AS z, sum(x) OVER (ORDER BY t) AS s FROM events", "SELECT names 'X': did you mean 'x'?"),
+        (
+            "SELECT sum(X) OVER (ORDER BY t) AS s FROM events",
+            "s=sum('X').over(Lifetime()) names 'X': did you mean 'x'?",
+        ),
+        (
+            "SELECT sum(x) FILTER (WHERE Y) OVER (ORDER BY t) AS s FROM events",
+            "s=sum('x', where='Y').over(Lifetime()) names 'Y': did you mean 'y'?",
+        ),
+        ("SELECT sum(x) OVER (PARTITION BY K ORDER BY t) FROM events", "PARTITION BY names 'K': did you mean 'k'?"),
+        ("SELECT sum(x) OVER (ORDER BY T) AS s FROM events", "ORDER BY names 'T': did you mean 't'?"),
+        ("SELECT sum(x) OVER (ORDER BY t) FROM events WHERE X > 1", "WHERE names 'X': did you mean 'x'?"),
+        ("SELECT sum(x) OVER (ORDER BY t) FROM events WHERE events.zzz > 1", "WHERE names 'zzz'."),
+        (
+            'SELECT sum(x) OVER (ORDER BY t) FROM events WHERE k = "q!"',
+            "WHERE names 'q!': texts take single quotes: k = 'q!'.",
+        ),
+        ("SELECT K, sum(x) AS s FROM events GROUP BY K, window(t, 3)", "GROUP BY names 'K': did you mean 'k'?"),
+        ("SELECT sum(x) AS s FROM events GROUP BY window(T, 3)", "window names 'T': did you mean 't'?"),
+        (
+            "SELECT sum(x) OVER v FROM events WINDOW v AS (ORDER BY t), w AS (ORDER BY T)",
+            "ORDER BY names 'T': did you mean 't'?",
+        ),
+    ],
+)
+def test_a_name_that_does_not_exist_is_the_same_error_on_every_host(text: str, said: str) -> None:
+    plain = EVENTS.select(["k", "t", "x", "y"])
+    start, name, hint = said.partition(re.search(r"names '(.+?)'", said)[0])  # type: ignore[index]
+    name = name.replace("names", "names the column")
+    wanted = f"{start}{name}, which does not exist{hint} The columns are 'k', 't', 'x', 'y'"
+    hosts = {
+        "arrow": plain,
+        "pandas": plain.to_pandas(),
+        "polars": pl.from_arrow(plain),
+        "lazy": pl.from_arrow(plain).lazy(),  # type: ignore[union-attr]
+        "numpy": {name: plain[name].to_numpy() for name in plain.column_names},
+        "duckdb": duckdb.from_arrow(plain),
+    }
+    for host, frame in hosts.items():
+        with pytest.raises(KeyError) as found:
+            sash.sql(text, events=frame)
+        assert str(found.value).removesuffix(", 'index'") == wanted, host
+
+
+def test_a_level_of_the_index_is_a_column() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 4]}, index=pd.Index([1, 2, 2], name="t"))
+    text = "SELECT t AS at, sum(x) OVER (ORDER BY t) AS s FROM events WHERE t > 1"
+    assert sash.sql(text, events=frame).to_dict("list") == {"at": [2, 2], "s": [6, 6]}
+
+
+# ---- peers over several columns ----
+
+
+@pytest.mark.parametrize(
+    "frame", ["", " RANGE UNBOUNDED PRECEDING", " range between unbounded preceding and Current Row"]
+)
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars", "numpy"])
+def test_peers_are_equal_in_all_columns_of_order_by(kind: str, frame: str) -> None:
+    columns = {"k": ["u"] * 4, "a": [1, 1, 1, 2], "b": [1, 2, 2, 1], "x": [1, 2, 4, 8]}
+    hosts: dict[str, Any] = {
+        "arrow": pa.table(columns),
+        "pandas": pd.DataFrame(columns),
+        "polars": pl.DataFrame(columns),
+        "numpy": {name: np.array(values) for name, values in columns.items()},
+    }
+    text = f"SELECT *, sum(x) OVER (PARTITION BY k ORDER BY a, b{frame}) AS s FROM events"
+    found = sash.sql(text, events=hosts[kind])
+    assert list(found.keys() if kind == "numpy" else pa.table(found).column_names) == ["k", "a", "b", "x", "s"]
+    assert pa.array(found["s"]).to_pylist() == [1, 7, 7, 15]
 
 
 def test_a_statement_is_text() -> None:

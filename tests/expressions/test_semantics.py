@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import pickle
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -226,6 +227,20 @@ def test_types_that_do_not_fit_are_errors_on_both_paths(text: str) -> None:
         ("cast(a as decimal(50, 2))", "a decimal has 1 to 38 digits"),
         ("floor(a, 2)", "floor"),
         ("(" * 150 + "a" + "+1)" * 150, "nested more than 100 deep"),
+        ("not " * 3000 + "a", "nested more than 100 deep"),
+        ("a = " * 3000 + "1", "nested more than 100 deep"),
+        ("1 + (" * 200 + "a" + ")" * 200, "nested more than 100 deep"),
+        ("a > 1 & b < 3", "1 & b: & is not supported; for conditions write AND"),
+        ("(a > 1) && (b < 3)", "&& is not supported; for conditions write AND"),
+        ("(a > 1) | (b < 3)", r"\| is not supported; for conditions write OR"),
+        ("~(a > 1)", "~ is not supported; for conditions write NOT"),
+        ("a between symmetric 1 and 2", "SYMMETRIC is not supported"),
+        ("a like 'b' escape '/'", "ESCAPE"),
+        ("round(a, 1, 2)", r"ROUND\(a, 1, 2\): 2 is not supported"),
+        ("cast(a as decimal(10, 'b'))", "a decimal has 1 to 38 digits"),
+        ("interval (-1) day", "an interval is a number and a unit"),
+        ("interval abs(1) day", "an interval is a number and a unit"),
+        ("cast(a as int format 'b')", "'b' is not supported"),
     ],
 )
 def test_refused_by_name_at_the_call(text: str, says: str) -> None:
@@ -242,6 +257,75 @@ def test_expressions_are_values() -> None:
     assert sash.expr("1") != sash.expr("1.0") != sash.expr("true")
     assert sash.expr(one) is one
     assert sash.expr('"unit price" + "order"').text == '"unit price" + "order"'
+
+
+@pytest.mark.parametrize("count", [3, 100, 3000])
+@pytest.mark.parametrize(
+    ("operator", "operand", "value"),
+    [
+        ("or", "i = {}", True),
+        ("and", "i <> {}", False),
+        ("+", "x", 2.5),
+        ("-", "x", 2.5),
+        ("*", "i", 7),
+        ("||", "s", "ab"),
+    ],
+)
+def test_a_flat_chain_is_no_nesting(operator: str, operand: str, value: Any, count: int) -> None:
+    text = f" {operator} ".join(operand.format(7 + i) for i in range(count))
+    one = sash.expr(text)
+    if operator == "*":
+        one = sash.expr(text.replace("i", "1"))
+    wanted = {"+": value * count if operator == "+" else 0, "-": 2.5 - 2.5 * (count - 1), "*": 1}.get(operator, value)
+    wanted = value * count if operator == "||" else wanted
+    assert evaluated(one.tree, ARRAYS.__getitem__, 1)[0].as_py() == row_value(one.tree, ROW.__getitem__) == wanted
+    assert pickle.loads(pickle.dumps(one)) == one == sash.expr(one.text)
+    assert len({one, sash.expr(one.text)}) == 1
+
+
+def test_a_chain_is_computed_from_left_to_right() -> None:
+    assert both("i - 1 - 2 - 3") == 1 == both("((i - 1) - 2) - 3")
+    assert both("i - (1 - (2 - 3))") == 5
+    assert sash.expr("(i + 1) + 2").text == "i + 1 + 2"
+    assert sash.expr("i + (1 + 2)").text == "i + (1 + 2)"
+    assert both("n = 1 or b or n = 2")
+    assert both("n = 1 and i = 7 and b") is None
+    assert both("n = 1 and i = 8 and b") is False
+    with pytest.raises(
+        TypeError, match=r"'\+' in the expression '\(i \+ 1\) \+ s' does not take i \+ 1 of type int64 and s"
+    ):
+        evaluated(sash.expr("i + 1 + s + x").tree, ARRAYS.__getitem__, 1)
+    with pytest.raises(ValueError, match=r"the expression '\(i \+ 1 \+ big\) \+ big' fails"):
+        row_value(sash.expr("i + 1 + big + big + 1").tree, ROW.__getitem__)
+
+
+@pytest.mark.parametrize("count", [100, 2000])
+def test_a_list_of_values_is_no_nesting(count: int) -> None:
+    values = ", ".join(map(str, range(1, count)))
+    table = pa.table({"x": [0, 1, count - 1, count, None]})
+    found = sash.rolling(table, 1, n=sash.count(where=f"x in ({values})"), m=sash.count(where=f"x not in ({values})"))
+    assert found["n"].to_pylist() == [0, 1, 1, 0, 0]
+    assert found["m"].to_pylist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "written"),
+    [('k == "a"', "k = 'a'"), ('x > 1 and k <> "a b"', "k <> 'a b'"), ("not (k in ('b', \"c\"))", "k = 'c'")],
+)
+def test_the_error_of_a_text_in_double_quotes_says_how_to_write_it(condition: str, written: str) -> None:
+    said = f"texts take single quotes: {written}"
+    with pytest.raises(KeyError, match=re.escape(said)):
+        sash.rolling(pa.table({"k": ["a"], "x": [1]}), 1, n=sash.count(where=condition))
+    with pytest.raises(KeyError, match=re.escape(said)):
+        sash.Query(1, n=sash.sum(sash.expr(f"if({condition}, 1, 0)"))).operator().process({"k": ["a"], "x": [1]})
+    with pytest.raises(KeyError) as found:
+        sash.Window(1, sash.count(where=condition)).push({"k": "a", "x": 1})
+    assert found.value.args[0].endswith(said)
+
+
+def test_a_quoted_name_of_another_case_is_a_column() -> None:
+    with pytest.raises(KeyError, match=r"names the column 'K', which does not exist: did you mean 'k'\?"):
+        sash.rolling(pa.table({"k": ["a"]}), 1, n=sash.count(where="\"K\" = 'a'"))
 
 
 def test_conditions_are_checked_at_the_call() -> None:

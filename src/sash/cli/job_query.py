@@ -69,8 +69,11 @@ def _options(job: Job) -> Options:
 def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
     try:
         read = statement_of(job.get("query", "sql")).with_output_names(schema.names)
+        read.require_columns(schema.names)
     except ValueError as error:
         job.wrong(("query", "sql"), str(error))
+    if (refused := read.peers_refused) is not None:
+        job.wrong(("query", "sql"), refused)
     if len(read.partitions) > 1:
         job.wrong(
             ("query", "sql"), "all windows of a job must have the same PARTITION BY and ORDER BY: write a job for each"
@@ -81,9 +84,6 @@ def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
         columns = read.output_columns(schema.names)
     except UnsupportedSQL as error:
         job.wrong(("query", "sql"), str(error))
-    for source, _ in columns:
-        if source not in aggregates and source not in (*schema.names, "window_start", "window_end", "window"):
-            job.wrong(("query", "sql"), f"there is no column {source!r}{nearest(source, schema.names)}")
     try:
         query = Query(read.windows, by=partition.by, on=partition.on or None, **given, **aggregates)
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sash.cli.job_file import Job
 from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address, print_rows
-from sash.expressions.parser import DIALECT
+from sash.expressions.parsed_sql import DIALECT
 from sash.pipeline.file_source import FORMATS
 
 OF_STREAMS = ("emit", "late", "ahead", "forget")

@@ -9,12 +9,15 @@ import pyarrow as pa
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_select import Partition
 from sash.cli.sql_statement import statement_of
+from sash.engine.column_inputs import ResultColumn
 from sash.engine.key_values import decode
 from sash.expressions.arrow_evaluation import chosen_rows
-from sash.expressions.parser import DIALECT
+from sash.expressions.parsed_sql import DIALECT
 from sash.expressions.tree import Expr
 from sash.frames import adapter_of
-from sash.frames.execute import is_lazy
+from sash.frames.adapter import FrameResult
+from sash.frames.execute import FrameTable, is_lazy
+from sash.frames.frame_rows import peer_ranks
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 
@@ -87,12 +90,19 @@ def sql(
         raise UnsupportedSQL(
             "on a stream all windows must have the same PARTITION BY and ORDER BY: start a stream for each"
         )
+    if getattr(data, "isStreaming", False) and (refused := read.peers_refused) is not None:
+        raise UnsupportedSQL(refused)
+    read.require_columns(host.names(data))
     columns = host.columns(data)
     read = read.with_output_names(columns)
     output = read.output_columns(columns)
     queries = [_query(partition, read.windows, arguments) for partition in read.partitions]
     data = data if read.where is None else host.filtered(data, read.where, read.condition)
-    for query in queries:
+    for i, (query, partition) in enumerate(zip(queries, read.partitions, strict=True)):
+        if partition.has_peers:
+            name = f"sash_sql_peers_{i}"
+            data = host.ranked(data, query, name)
+            query = query.rewritten(on=name, lateness=None)  # noqa: PLW2901
         data = query.run(data)
     return host.selected(data, output)
 
@@ -119,6 +129,17 @@ class _Frame:
         names = data.schema.names if isinstance(data, pa.Table | pa.RecordBatch) else data.columns
         return [name for name in names if isinstance(name, str)]
 
+    def names(self, data: Any) -> list[str]:
+        """The names that clauses may use: its columns, and the levels of an index of pandas."""
+        return adapter_of(data).names
+
+    def ranked(self, data: Any, query: Query, name: str) -> Any:
+        """The table with one more column, in the order of a query's `on`: equal where all columns of it are equal."""
+        frame = adapter_of(data)
+        table = FrameTable.of(query, frame, False).table
+        ranks = peer_ranks(table, query.bind(table.schema))
+        return frame.with_results([FrameResult(name, ResultColumn(ranks.type, made=ranks))], None)
+
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
         frame = adapter_of(data)
@@ -136,7 +157,9 @@ class _Frame:
         if isinstance(data, dict):
             return {name: data[source] for source, name in output}
         if package_of(data) == "pandas":
-            return data[sources].set_axis(names, axis=1)
+            frame = adapter_of(data)
+            levels = {name: frame.series(name).to_numpy() for name in sources if name not in data.columns}  # type: ignore[attr-defined]
+            return data.assign(**levels)[sources].set_axis(names, axis=1)
         if package_of(data) == "polars":
             return data.select(data[source].alias(name) for source, name in output)
         return data.select(sources).rename_columns(names)
@@ -153,12 +176,39 @@ class _Spark:
         """The names of its columns."""
         return list(data.columns)
 
-    def filtered(self, data: Any, _where: Expr, condition: str) -> Any:
+    names = columns
+
+    def ranked(self, data: Any, query: Query, name: str) -> Any:
+        """The DataFrame with one more column, in the order of a query's `on`: equal where all columns are equal."""
+        bound_query = query.bind(self._schema(data))
+        keys = ", ".join(map(_quoted, query.by))
+        order = ", ".join(f"{_quoted(one)} ASC NULLS LAST" for one in query.on)
+        first = _quoted(query.on[0])
+        untimed = f"{first} IS NULL"
+        if bound_query.time is not None and bound_query.time.kind == "float":
+            untimed += f" OR isnan({first}) OR abs({first}) = double('infinity')"
+        rank = f"dense_rank() OVER ({'PARTITION BY ' * bool(keys)}{keys} ORDER BY {order})"
+        return data.selectExpr("*", f"CASE WHEN NOT ({untimed}) THEN {rank} END AS {_quoted(name)}")
+
+    def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
         import sqlglot
 
+        schema = self._schema(data)
+        # Spark's own errors would say something else
+        chosen_rows(where.tree, lambda name: pa.nulls(0, schema.field(name).type), 0, f"WHERE {condition}")
         return data.where(sqlglot.transpile(condition, read=DIALECT, write="spark")[0])
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""
-        return data.selectExpr(*(f"`{source}` as `{name}`" for source, name in output))
+        return data.selectExpr(*(f"{_quoted(source)} as {_quoted(name)}" for source, name in output))
+
+    def _schema(self, data: Any) -> pa.Schema:
+        from sash.spark.spark_types import arrow_schema
+
+        return arrow_schema(data.schema)
+
+
+def _quoted(name: str) -> str:
+    """A name in Spark's SQL."""
+    return f"`{name.replace('`', '``')}`"

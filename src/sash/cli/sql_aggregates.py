@@ -6,112 +6,130 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from sash.expressions.parser import DIALECT, expr
+from sash.expressions.parsed_sql import Part
+from sash.expressions.parser import expr_of
+from sash.expressions.tree import ColumnNode
 from sash.monoids import functions as f
 from sash.monoids.algebra import ColumnLike
 from sash.monoids.arithmetic import Aggregated
+
+LARGEST = 2**62
+"""Numbers of rows and of times must be smaller."""
+
+INNER = {"Distinct": "DISTINCT", "Order": "ORDER BY", "Limit": "LIMIT", "HavingMax": "HAVING"}
+"""Clauses within a call, by sqlglot's name of each."""
 
 
 class UnsupportedSQL(ValueError):
     """A statement has something that `sash.sql` does not support."""
 
 
-def text_of(node: Any) -> str:
-    """A node of sqlglot as SQL."""
-    return str(node.sql(DIALECT))
-
-
-def column_of(node: Any) -> ColumnLike:
+def column_of(part: Part | None) -> ColumnLike:
     """The input of an aggregate: a column by its name, or an expression."""
-    if type(node).__name__ == "Column" and not node.args.get("table"):
-        return str(node.name)
-    return expr(text_of(node))
+    if part is None:
+        raise UnsupportedSQL("an aggregate has no input: name a column, such as max(price)")
+    if part.kind in INNER:
+        raise UnsupportedSQL(f"{part.text}: {INNER[part.kind]} is not supported in this function")
+    found = expr_of(part)
+    return found.tree.name if isinstance(found.tree, ColumnNode) else found
 
 
-def number_of(node: Any, what: str) -> Any:
+def number_of(part: Part | None, what: str) -> Any:
     """A numeric literal. Raises UnsupportedSQL for anything else."""
-    if type(node).__name__ != "Literal" or node.is_string:
-        raise UnsupportedSQL(f"{what} must be a number; got {text_of(node)}")
-    text = str(node.this)
-    return int(text) if text.isdigit() else float(text)
+    if part is None or part.kind != "Literal" or part.is_text:
+        raise UnsupportedSQL(f"{what} must be a number; got {'none' if part is None else part.text}")
+    text = part.name
+    try:
+        number = float(text)
+    except ValueError:
+        raise UnsupportedSQL(f"{what} must be a number; got {text:.40}") from None
+    if not number < LARGEST:
+        raise UnsupportedSQL(f"{what} is {text:.40}: it must be less than 2**62")
+    return int(text) if text.isdigit() else number
 
 
-def _one(function: Callable[..., Aggregated], **given: Any) -> Callable[[Any, Any], Aggregated]:
+def _one(function: Callable[..., Aggregated], **given: Any) -> Callable[[Part, Any], Aggregated]:
     return lambda e, where: function(column_of(e.this), where=where, **given)
 
 
 def _two(
     function: Callable[..., Aggregated], *, swapped: bool = False, **given: Any
-) -> Callable[[Any, Any], Aggregated]:
-    def bound(e: Any, where: Any) -> Aggregated:
+) -> Callable[[Part, Any], Aggregated]:
+    def bound(e: Part, where: Any) -> Aggregated:
         inputs = [column_of(e.this), column_of(e.expression)]
         return function(*(inputs[::-1] if swapped else inputs), where=where, **given)
 
     return bound
 
 
-def _count(e: Any, where: Any) -> Aggregated:
+def _count(e: Part, where: Any) -> Aggregated:
     inner = e.this
-    if type(inner).__name__ == "Star":
+    if inner is None or inner.kind == "Star":
         return f.count(where=where)
-    if type(inner).__name__ == "Distinct":
+    if inner.kind == "Distinct":
         if len(inner.expressions) != 1:
             raise UnsupportedSQL("COUNT(DISTINCT …) takes one column: join several with ||")
         return f.count_distinct(column_of(inner.expressions[0]), where=where)
     return f.count(column_of(inner), where=where)
 
 
-def _quantile(interpolation: Any) -> Callable[[Any, Any], Aggregated]:
-    def bound(e: Any, where: Any) -> Aggregated:
-        q = number_of(e.expression, f"the fraction of {type(e).__name__}")
+def _quantile(interpolation: Any) -> Callable[[Part, Any], Aggregated]:
+    def bound(e: Part, where: Any) -> Aggregated:
+        q = number_of(e.expression, f"the fraction of {e.kind}")
         return f.quantile(column_of(e.this), q=q, interpolation=interpolation, where=where)
 
     return bound
 
 
-def _within_group(e: Any, where: Any) -> Aggregated:
-    kind = type(e.this).__name__
+def _within_group(e: Part, where: Any) -> Aggregated:
+    kind = e.this.kind
     if kind not in ("PercentileCont", "PercentileDisc"):
-        raise UnsupportedSQL(f"{text_of(e)}: WITHIN GROUP is for PERCENTILE_CONT and PERCENTILE_DISC")
-    (ordered,) = e.expression.expressions
-    if ordered.args.get("desc"):
-        raise UnsupportedSQL(f"{text_of(e)}: order ascending, and take 1 minus the fraction")
+        raise UnsupportedSQL(f"{e.text}: WITHIN GROUP is for PERCENTILE_CONT and PERCENTILE_DISC")
+    ordered, *more = e.expression.expressions
+    if more:
+        raise UnsupportedSQL(f"{e.text}: ORDER BY one column")
+    if ordered.get("desc"):
+        raise UnsupportedSQL(f"{e.text}: order ascending, and take 1 minus the fraction")
     q = number_of(e.this.this, f"the fraction of {kind}")
     interpolation: Any = "linear" if kind == "PercentileCont" else "equiprobable"
     return f.quantile(column_of(ordered.this), q=q, interpolation=interpolation, where=where)
 
 
-def _ignoring_nulls(e: Any, where: Any) -> Aggregated:
+def _ignoring_nulls(e: Part, where: Any) -> Aggregated:
     inner = e.this
     found = {"FirstValue": f.first, "First": f.first, "AnyValue": f.first, "LastValue": f.last, "Last": f.last}
-    if type(inner).__name__ in found:
-        return found[type(inner).__name__](column_of(inner.this), where=where)
-    if type(inner).__name__ == "NthValue":
-        n = number_of(inner.args["offset"], "the number of NTH_VALUE")
+    if inner.kind in found:
+        return found[inner.kind](column_of(inner.this), where=where)
+    if inner.kind == "NthValue":
+        n = number_of(inner.get("offset"), "the number of NTH_VALUE")
         return f.nth(column_of(inner.this), n=n, where=where)
-    raise UnsupportedSQL(f"{text_of(e)}: IGNORE NULLS is for FIRST_VALUE, LAST_VALUE and NTH_VALUE")
+    raise UnsupportedSQL(f"{e.text}: IGNORE NULLS is for FIRST_VALUE, LAST_VALUE and NTH_VALUE")
 
 
-def _with_nulls(e: Any, _where: Any) -> Aggregated:
+def _with_nulls(e: Part, _where: Any) -> Aggregated:
     """Refuse a function that could return the null of a row: aggregates skip nulls."""
-    name = text_of(e).partition("(")[0]
+    name = e.text.partition("(")[0]
     raise UnsupportedSQL(
-        f"{text_of(e)}: aggregates skip nulls, so write {name}(… IGNORE NULLS); without nulls the result is the same"
+        f"{e.text}: aggregates skip nulls, so write {name}(… IGNORE NULLS); without nulls the result is the same"
     )
 
 
-def _array(e: Any, where: Any) -> Aggregated:
-    if type(e.this).__name__ == "Distinct":
+def _array(e: Part, where: Any) -> Aggregated:
+    if e.this.kind == "Distinct":
+        if len(e.this.expressions) != 1:
+            raise UnsupportedSQL(f"{e.text} takes one column")
         return f.collect_distinct(column_of(e.this.expressions[0]), where=where)
     return f.collect(column_of(e.this), where=where)
 
 
-def _joined(e: Any, where: Any) -> Aggregated:
-    separator = e.args.get("separator")
-    return f.concat(column_of(e.this), separator="," if separator is None else str(separator.this), where=where)
+def _joined(e: Part, where: Any) -> Aggregated:
+    separator = e.get("separator")
+    if separator is not None and not separator.is_text:
+        raise UnsupportedSQL(f"{e.text}: the separator must be text in quotes")
+    return f.concat(column_of(e.this), separator="," if separator is None else separator.name, where=where)
 
 
-FUNCTIONS: dict[str, Callable[[Any, Any], Aggregated]] = {
+FUNCTIONS: dict[str, Callable[[Part, Any], Aggregated]] = {
     "ApproxDistinct": _one(f.approx_distinct),
     "ArgMax": _two(f.arg_max, swapped=True),
     "ArgMin": _two(f.arg_min, swapped=True),
@@ -141,6 +159,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Aggregated]] = {
     "PercentileCont": _quantile("linear"),
     "PercentileDisc": _quantile("equiprobable"),
     "RegrIntercept": _two(f.intercept, swapped=True),
+    "RespectNulls": _with_nulls,
     "RegrSlope": _two(f.slope, swapped=True),
     "Skewness": _one(f.skewness, bias=False),
     "Stddev": _one(f.std),
@@ -175,12 +194,12 @@ NAMES = (
 """The supported functions, for error messages."""
 
 
-def aggregate_of(e: Any, where: Any) -> Aggregated:
+def aggregate_of(e: Part, where: Any) -> Aggregated:
     """The aggregate of a call. Raises UnsupportedSQL, naming the function, if it is not supported."""
-    kind = type(e).__name__
+    kind = e.kind
     if kind in FUNCTIONS:
         return FUNCTIONS[kind](e, where)
-    name = str(e.name).lower() if kind == "Anonymous" else text_of(e).partition("(")[0].lower()
+    name = e.name.lower() if kind == "Anonymous" else e.text.partition("(")[0].lower()
     if kind == "Anonymous" and name in OURS and len(e.expressions) == 1:
         function = f.geometric_mean if name == "geomean" else getattr(f, name)
         return function(column_of(e.expressions[0]), where=where)

@@ -6,23 +6,36 @@ import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sash.cli.sql_aggregates import UnsupportedSQL, aggregate_of, column_of, number_of, text_of
+from sash.cli.sql_aggregates import UnsupportedSQL, aggregate_of, column_of, number_of
 from sash.cli.sql_windows import ENDLESS, frame_of, length_of, spark_window, table_window
-from sash.expressions.parser import expr
-from sash.expressions.tree import Expr
+from sash.expressions.parsed_sql import Part
+from sash.expressions.parser import expr_of
+from sash.expressions.tree import ColumnNode, Expr, Node
 from sash.monoids import functions as f
 from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
-from sash.windows import Count, WindowKind
+from sash.windows import Count, Lifetime
 
 ALL = "*"
 """Stands for the columns of the table in the result."""
 
-TABLE_FUNCTIONS = ("tumble", "hop", "session", "cumulate")
+TABLE_FUNCTIONS = {
+    "tumble": ("data", "timecol", "size", "offset"),
+    "hop": ("data", "timecol", "slide", "size", "offset"),
+    "session": ("data", "timecol", "gap"),
+    "cumulate": ("data", "timecol", "step", "size"),
+}
+"""The window functions of Flink, with the names of their arguments in order."""
+
 MARK = "sash_"
-"""A prefix of table functions, because the parser has another meaning for `session`."""
+"""A prefix of table functions and of their table, because the parser has other meanings for their names."""
+
+WINDOW_CALLS = ("window", "session_window")
+"""The windows of Spark in GROUP BY."""
+
+EDGES = ("window_start", "window_end")
 
 _ARITHMETIC = {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.truediv}
 
@@ -35,17 +48,23 @@ class Partition:
     on: tuple[str, ...]
     aggregates: dict[str, Aggregated] = field(default_factory=dict)
 
+    @property
+    def has_peers(self) -> bool:
+        """Does a frame end at the last row that is equal in all of several ORDER BY columns?"""
+        windows = [leaf.window for one in self.aggregates.values() for leaf in one.leaves()]
+        return len(self.on) > 1 and any(isinstance(window, Lifetime) for window in windows)
+
     def add(self, name: str, made: Aggregated) -> None:
         """Add an aggregate."""
         self.aggregates[name] = made
 
 
 class OverClause(NamedTuple):
-    """An OVER clause: its partition, order and window, and its text for messages."""
+    """An OVER clause: its partition, order and frame, and its text for messages."""
 
     by: tuple[str, ...]
     on: tuple[str, ...]
-    window: WindowKind
+    frame: Part | None
     text: str
 
 
@@ -57,35 +76,70 @@ class Selected(NamedTuple):
     """With GROUP BY, the windows of all aggregates; else None: each aggregate has its own."""
     output: tuple[tuple[str, str], ...]
     """The columns of the result: each column of the query's output with its name in the SELECT."""
+    named: tuple[tuple[str, Node], ...]
+    """What names columns of the table outside of aggregates, each with its clause."""
 
 
-def arguments_of(call: Any) -> list[Any]:
+def table_arguments(name: str, call: Part) -> list[Part]:
     """The arguments of a table function in order, also if they are named (`SIZE => …`)."""
-    order = {"data": 0, "timecol": 1, "slide": 2, "step": 2, "gap": 2, "size": 3, "offset": 4}
-    found: list[tuple[int, Any]] = []
-    for i, argument in enumerate(call.expressions):
-        if type(argument).__name__ in ("Kwarg", "PropertyEQ"):
-            name = str(argument.this.name).lower()
-            if name not in order:
-                raise UnsupportedSQL(f"{name} is not an argument of a window; the arguments are {', '.join(order)}")
-            found.append((order[name], argument.expression))
-        else:
-            found.append((i, argument))
-    return [argument for _, argument in sorted(found, key=lambda pair: pair[0])]
+    names = TABLE_FUNCTIONS[name]
+    found: dict[int, Part] = {}
+    for i, one in enumerate(call.expressions):
+        place, argument = i, one
+        if one.kind in ("Kwarg", "PropertyEQ"):
+            given = one.this.name.lower()
+            if given not in names:
+                raise UnsupportedSQL(
+                    f"{given} is not an argument of {name.upper()}; the arguments are {', '.join(names)}"
+                )
+            place, argument = names.index(given), one.expression
+        if place in found:
+            raise UnsupportedSQL(f"{name.upper()} has the argument {names[place]} twice")
+        found[place] = argument
+    for place in range(max(3, *found, 0)):  # all have at least three
+        if place not in found:
+            raise UnsupportedSQL(f"{name.upper()} needs the argument {names[place]}")
+    return [found[place] for place in sorted(found)]
+
+
+def table_of(call: Part) -> tuple[str, list[str]]:
+    """The table of a table function, and the columns of its PARTITION BY."""
+    table, *keys = call.expressions if call.kind == "Anonymous" and call.name == f"{MARK}table" else (call,)
+    if table.kind not in ("Column", "Identifier", "Table"):
+        raise UnsupportedSQL(f"{table.text}: the first argument is the name of a table: TABLE trades")
+    return table.name, [column_name(key, "PARTITION BY") for key in keys]
+
+
+def column_name(part: Part, clause: str) -> str:
+    """The name of a column. Raises UnsupportedSQL for anything else."""
+    if part.kind != "Column" or part.this.kind != "Identifier":
+        raise UnsupportedSQL(f"{clause} {part.text}: name a column; compute it before if it is an expression")
+    if part.get("table") is not None:
+        raise UnsupportedSQL(f"{clause} {part.text}: FROM has no table {part.get('table').name!r}")
+    return part.name
 
 
 class SelectReader:
     """Reads the columns of a SELECT."""
 
-    def __init__(self, select: Any) -> None:
+    def __init__(self, select: Part) -> None:
         self.select = select
         self.output: list[tuple[str, str]] = []
+        self.named: list[tuple[str, Node]] = []
 
-    def items(self) -> Iterator[tuple[Any, str]]:
+    def column(self, part: Part, clause: str) -> str:
+        """The name of a column of the table."""
+        name = column_name(part, clause)
+        self.named.append((clause, ColumnNode(name)))
+        return name
+
+    def items(self) -> Iterator[tuple[Part, str]]:
         """The expressions of the SELECT, and their names."""
         for item in self.select.expressions:
-            inner = item.this if type(item).__name__ == "Alias" else item
-            yield inner, str(item.alias) if type(item).__name__ == "Alias" else ""
+            if item.kind == "Alias":
+                yield item.this, item.get("alias").name
+            else:
+                yield item, ""
 
     def add(self, source: str, name: str) -> None:
         """Add a column to the result. Raises UnsupportedSQL for a second one of the same name."""
@@ -93,41 +147,40 @@ class SelectReader:
             raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
         self.output.append((source, name))
 
-    def formula(self, e: Any) -> Aggregated | float | int:
+    def formula(self, e: Part) -> Aggregated | float | int:
         """An aggregate, or arithmetic with aggregates."""
-        kind = type(e).__name__
-        if kind == "Paren":
+        if e.kind == "Paren":
             return self.formula(e.this)
-        if kind == "Neg":
+        if e.kind == "Neg":
             return self.formula(e.this) * -1
-        if kind == "Literal":
+        if e.kind == "Literal":
             return number_of(e, "a constant combined with aggregates")  # type: ignore[no-any-return]
-        if kind in _ARITHMETIC:
-            return _ARITHMETIC[kind](self.formula(e.this), self.formula(e.expression))  # type: ignore[no-any-return]
+        if e.kind in _ARITHMETIC:
+            return _ARITHMETIC[e.kind](self.formula(e.this), self.formula(e.expression))  # type: ignore[no-any-return]
         return self.leaf(e)
 
-    def leaf(self, e: Any) -> Aggregated:
+    def leaf(self, e: Part) -> Aggregated:
         """An aggregate, without arithmetic."""
         raise NotImplementedError
 
 
-def _unfiltered(call: Any) -> tuple[Any, Expr | None]:
+def _unfiltered(call: Part) -> tuple[Part, Expr | None]:
     """A call without its FILTER clause, and the condition of that."""
-    if type(call).__name__ != "Filter":
-        return call, None
-    return call.this, expr(text_of(call.expression.this))
-
-
-def _has(e: Any, *kinds: str) -> bool:
-    return any(type(node).__name__ in kinds for node in e.walk())
+    return (call, None) if call.kind != "Filter" else (call.this, expr_of(call.expression.this))
 
 
 class RowsReader(SelectReader):
     """Reads aggregates with OVER: a result for each row."""
 
-    def __init__(self, select: Any) -> None:
+    def __init__(self, select: Part) -> None:
         super().__init__(select)
-        self.named = {str(one.this.name).lower(): one for one in select.args.get("windows") or ()}
+        self.windows: dict[str, Part] = {}
+        for one in select.get("windows") or ():
+            name = one.this.name.lower()
+            if name in self.windows:
+                raise UnsupportedSQL(f"WINDOW has two windows {name}: rename one")
+            self.windows[name] = one
+        self.used: set[str] = set()
         self.partitions: dict[tuple[tuple[str, ...], tuple[str, ...]], Partition] = {}
         self.places: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
@@ -135,101 +188,140 @@ class RowsReader(SelectReader):
         """Read the SELECT."""
         later = []
         for e, name in self.items():
-            if type(e).__name__ == "Star":
+            if e.kind == "Star" or (e.kind == "Column" and e.this.kind == "Star" and e.get("table") is None):
                 self.add(ALL, ALL)
-            elif type(e).__name__ == "Column":
-                self.add(str(e.name), name or str(e.name))
+            elif e.kind == "Column":
+                column = self.column(e, "SELECT")
+                self.add(column, name or column)
             else:
                 self.add(f"sash_sql_{len(self.output)}", name or _name(e))
                 later.append((e, self.output[-1][0]))
-        for e, source in sorted(later, key=lambda pair: not _has(pair[0], "Window")):
+        for e, source in sorted(later, key=lambda pair: not pair[0].has("Window")):
             self._place(e, source)
-        if not any(_has(e, "Window") for e, _ in later):
+        if not any(e.has("Window") for e, _ in later):
             raise UnsupportedSQL(
                 "the statement has no window: add OVER (…), or GROUP BY a window; else use your own engine"
             )
-        return Selected(tuple(self.partitions.values()), None, tuple(self.output))
+        for name in [name for name in self.windows if name not in self.used]:  # it must be right, too
+            over = self._over(self.windows[name], ())
+            if over.frame is not None:
+                over.frame.skip()
+        return Selected(tuple(self.partitions.values()), None, tuple(self.output), tuple(self.named))
 
-    def _place(self, e: Any, source: str) -> None:
+    def _place(self, e: Part, source: str) -> None:
         """Add an expression to the partition of its windows; one without windows to the first partition."""
         self.places = set()
-        made = self.formula(e) if _has(e, "Window") else self._value(e)
+        made = self.formula(e) if e.has("Window") else self._value(e)
         if len(self.places) > 1:
-            raise UnsupportedSQL(f"{text_of(e)} has two partitions or orders: compute each in a separate column")
+            raise UnsupportedSQL(f"{e.text} has two partitions or orders: compute each in a separate column")
         by, on = next(iter(self.places), next(iter(self.partitions), ((), ())))
         self.partitions.setdefault((by, on), Partition(by, on)).add(source, made)  # type: ignore[arg-type]
 
-    def _value(self, e: Any) -> Aggregated:
+    def _value(self, e: Part) -> Aggregated:
         """The value of an expression at the row itself."""
+        value = expr_of(e)
+        self.named.append(("SELECT", value.tree))
         return f.last(column_of(e)).over(Count(1))
 
-    def leaf(self, e: Any) -> Aggregated:
+    def leaf(self, e: Part) -> Aggregated:
         """An aggregate with OVER, or a value of the row."""
-        if type(e).__name__ != "Window":
-            if _has(e, "Window"):
-                raise UnsupportedSQL(f"{text_of(e)}: only + - * / and parentheses are supported with windows")
+        if e.kind != "Window":
+            if e.has("Window"):
+                raise UnsupportedSQL(f"{e.text}: only + - * / and parentheses are supported with windows")
             return self._value(e)
-        over = self._over(e)
-        self.places.add((over.by, over.on))
+        over = self._over(e, ())
+        self.places.add((tuple(dict.fromkeys(over.by)), tuple(dict.fromkeys(over.on))))
         call, where = _unfiltered(e.this)
-        kind = type(call).__name__
-        if kind == "Lag":
-            n = number_of(call.args["offset"], "the distance of LAG") if call.args.get("offset") else 1
-            if call.args.get("default"):
-                raise UnsupportedSQL(f"{over.text}: LAG takes no default here: use COALESCE in your own engine")
-            return f.lag(column_of(call.this), n=n).over(Count(n + 1))
-        if kind == "RowNumber":
+        if call.kind in ("Lag", "RowNumber"):
+            return self._by_row(call, where, over)
+        return aggregate_of(call, where).over(frame_of(over.frame, over.on, over.text))
+
+    def _by_row(self, call: Part, where: Expr | None, over: OverClause) -> Aggregated:
+        """LAG and ROW_NUMBER: they have no frame, and as in SQL they ignore the one of their window if it is right."""
+        if where is not None:
+            raise UnsupportedSQL(f"{call.text}: FILTER is for aggregates: use CASE around it in your own engine")
+        if over.frame is not None:
+            frame_of(over.frame, over.on, over.text)
+        if call.kind == "RowNumber":
             return f.count().over(Count(ENDLESS))
-        return aggregate_of(call, where).over(over.window)
+        offset = call.get("offset")
+        n = number_of(offset, "the distance of LAG") if offset is not None else 1
+        if call.get("default") is not None:
+            raise UnsupportedSQL(f"{call.text}: LAG takes no default here: use COALESCE in your own engine")
+        return f.lag(column_of(call.this), n=n).over(Count(n + 1))
 
-    def _over(self, e: Any) -> OverClause:
-        """Read an OVER clause, which may refer to a named window."""
-        spec, text = e, text_of(e).partition(" OVER ")[2]
-        keys, order, frame = spec.args.get("partition_by"), spec.args.get("order"), spec.args.get("spec")
-        name = str(e.args.get("alias") or "").lower()
-        if name:
-            if name not in self.named:
-                raise UnsupportedSQL(f"OVER {name}: there is no such window; the WINDOW clause has {[*self.named]}")
-            base = self.named[name]
-            keys, order = keys or base.args.get("partition_by"), order or base.args.get("order")
-            frame = frame or base.args.get("spec")
-        by = tuple(self._column(key, "PARTITION BY") for key in keys or ())
-        ordered = order.expressions if order is not None else ()
-        for one in ordered:
-            if one.args.get("desc"):
-                raise UnsupportedSQL(f"ORDER BY {text_of(one)}: windows follow ascending time; leave out DESC")
-        on = tuple(self._column(one.this, "ORDER BY") for one in ordered)
-        if type(e.this).__name__ in ("Lag", "RowNumber"):
-            return OverClause(by, on, Count(1), text)
-        return OverClause(by, on, frame_of(frame, bool(on), text), text)
+    def _over(self, e: Part, seen: tuple[str, ...]) -> OverClause:
+        """Read an OVER clause or a window of the WINDOW clause, which may refer to one."""
+        keys, order, frame = e.get("partition_by"), e.get("order"), e.get("spec")
+        by = tuple(self.column(key, "PARTITION BY") for key in keys or ())
+        on = tuple(self._ordered(one) for one in (order.expressions if order is not None else ()))
+        text = e.text.partition(" OVER " if e.this.kind != "Identifier" else " AS ")[2]
+        alias = e.get("alias")
+        if alias is None:
+            return OverClause(by, on, frame, text)
+        name = alias.name.lower()
+        if name not in self.windows:
+            raise UnsupportedSQL(f"OVER {name}: there is no such window; the WINDOW clause has {[*self.windows]}")
+        if name in seen:
+            raise UnsupportedSQL(f"WINDOW {name} refers to itself")
+        self.used.add(name)
+        base = self._over(self.windows[name], (*seen, name))
+        for clause, mine, theirs in (
+            ("PARTITION BY", by, True),
+            ("ORDER BY", on, base.on),
+            ("a frame", frame, base.frame),
+        ):
+            if mine and theirs:
+                raise UnsupportedSQL(f"{text}: {clause} cannot replace that of the window {name}")
+        is_name = not on and frame is None
+        return OverClause(
+            base.by, on or base.on, base.frame if frame is None else frame, base.text if is_name else text
+        )
 
-    def _column(self, e: Any, clause: str) -> str:
-        if type(e).__name__ != "Column":
-            raise UnsupportedSQL(f"{clause} {text_of(e)}: name a column; compute it before if it is an expression")
-        return str(e.name)
+    def _ordered(self, one: Part) -> str:
+        if one.get("desc"):
+            raise UnsupportedSQL(f"ORDER BY {one.text}: windows follow ascending time; leave out DESC")
+        return self.column(one.this, "ORDER BY")
 
 
 class SlidesReader(SelectReader):
     """Reads GROUP BY with TUMBLE, HOP, SESSION, CUMULATE, or Spark's window(): a result for each key and window."""
 
+    def __init__(self, select: Part) -> None:
+        super().__init__(select)
+        self.call = ""
+
     def read(self) -> Selected:
         """Read the SELECT."""
-        call, names = self._window()
-        name = str(call.name).lower()
+        call, by = self._window()
+        self.call = call.text
+        name = call.name.lower()
         if name.startswith(MARK):
-            _, column, *rest = arguments_of(call)
-            (time,) = column.expressions if type(column).__name__ == "Anonymous" else (column,)
             name = name.removeprefix(MARK)
+            data, column, *rest = table_arguments(name, call)
+            time = self._descriptor(column)
+            table, keys = table_of(data)
+            self.named += [("PARTITION BY", ColumnNode(key)) for key in keys]
+            if name == "session" and {*keys} != {*by}:
+                raise UnsupportedSQL(
+                    f"the sessions have other keys than GROUP BY: write SESSION(TABLE {table}"
+                    f"{' PARTITION BY ' * bool(by)}{', '.join(by)}, …), or GROUP BY "
+                    f"{', '.join([*keys, *EDGES])}"
+                )
             made = table_window(name, [length_of(one, f"a length of {name.upper()}") for one in rest])
         else:
-            time, *rest = call.expressions
+            if not call.expressions:
+                raise UnsupportedSQL(f"{name}() needs the column of the time, and a length: window(ts, '1 hour')")
+            column, *rest = call.expressions
+            time = self.column(column, name)
             made = spark_window(name, [length_of(one, f"a length of {name}()") for one in rest])
-        by = tuple(names)
         found: dict[str, Aggregated] = {}
         for e, alias in self.items():
+            if e.kind == "Star":
+                raise UnsupportedSQL("* is not supported with GROUP BY: name its columns, and aggregates")
             source = self._edge(e)
-            if source is None and type(e).__name__ == "Column" and not e.args.get("table"):
-                source = str(e.name)
+            if source is None and e.kind == "Column":
+                source = column_name(e, "SELECT")
                 if source not in by:
                     raise UnsupportedSQL(f"the column {source!r} is neither aggregated nor in GROUP BY")
             if source is not None:
@@ -239,53 +331,66 @@ class SlidesReader(SelectReader):
             found[self.output[-1][0]] = self.formula(e)  # type: ignore[assignment]
         if not found:
             raise UnsupportedSQL("the statement has no aggregate: add one, such as COUNT(*)")
-        return Selected((Partition(by, (str(time.name),), found),), made, tuple(self.output))
+        return Selected((Partition(by, (time,), found),), made, tuple(self.output), tuple(self.named))
 
-    def _edge(self, e: Any) -> str | None:
+    def _descriptor(self, part: Part) -> str:
+        """The column of DESCRIPTOR(ts)."""
+        given = part.expressions if part.kind == "Anonymous" and part.name.lower() == "descriptor" else [part]
+        if len(given) != 1:
+            raise UnsupportedSQL(f"{part.text}: DESCRIPTOR takes the column of the time")
+        return self.column(given[0], "DESCRIPTOR")
+
+    def _edge(self, e: Part) -> str | None:
         """The name of the column for a window's start or end; None for any other expression."""
-        if type(e).__name__ == "Column":
-            table, name = str(e.args.get("table") or "").lower(), str(e.name).lower()
-            if table in ("window", "session_window") and name in ("start", "end"):
+        if e.kind == "Column":
+            table, name = e.get("table"), e.name.lower()
+            if table is not None and table.name.lower() in WINDOW_CALLS and name in ("start", "end"):
                 return f"window_{name}"
-            if name in ("window_start", "window_end"):
+            if table is None and name in EDGES:
                 return name
-        if type(e).__name__ == "Dot" and str(e.expression.name).lower() in ("start", "end"):
-            return f"window_{str(e.expression.name).lower()}"
-        if type(e).__name__ == "Anonymous" and str(e.name).lower() in ("window", "session_window"):
+        if e.kind == "Dot" and e.expression.name.lower() in ("start", "end") and e.this.text == self.call:
+            e.this.skip()
+            return f"window_{e.expression.name.lower()}"
+        if e.kind == "Anonymous" and e.name.lower() in WINDOW_CALLS:
             raise UnsupportedSQL("select window.start and window.end instead of the window itself")
         return None
 
-    def _window(self) -> tuple[Any, list[str]]:
+    def _window(self) -> tuple[Part, tuple[str, ...]]:
         """The call that defines the windows, and the keys of GROUP BY."""
-        source = self.select.args["from_"].this.this
-        call = source if type(source).__name__ == "Anonymous" else None
-        names = []
-        for e in self.select.args["group"].expressions:
-            if type(e).__name__ == "Anonymous" and str(e.name).lower() in ("window", "session_window"):
+        source = self.select.get("from_").this.this
+        call: Part | None = source if source.kind == "Anonymous" else None
+        names, edges = [], set()
+        for e in self.select.get("group").expressions:
+            if e.kind == "Anonymous" and e.name.lower() in WINDOW_CALLS:
                 if call is not None:
                     raise UnsupportedSQL("the statement has two windows: keep one")
                 call = e
-            elif self._edge(e) is None:
-                if type(e).__name__ != "Column":
-                    raise UnsupportedSQL(f"GROUP BY {text_of(e)}: name a column; compute it before")
-                names.append(str(e.name))
+            elif (edge := self._edge(e)) is not None:
+                edges.add(edge)
+            else:
+                names.append(self.column(e, "GROUP BY"))
         if call is None:
             raise UnsupportedSQL(
                 "GROUP BY has no window: use your own engine, or GROUP BY window(ts, '1 hour'), or FROM "
                 "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR)) with GROUP BY window_start, window_end"
             )
-        return call, names
+        if call is source and edges != {*EDGES}:
+            raise UnsupportedSQL(
+                "GROUP BY without window_start and window_end joins the rows of all windows: add both to GROUP BY"
+            )
+        return call, tuple(dict.fromkeys(names))
 
-    def leaf(self, e: Any) -> Aggregated:
+    def leaf(self, e: Part) -> Aggregated:
         """An aggregate, with FILTER or without."""
-        if type(e).__name__ == "Window":
-            raise UnsupportedSQL(f"{text_of(e)}: OVER and GROUP BY cannot be combined: write two statements")
+        if e.kind == "Window":
+            raise UnsupportedSQL(f"{e.text}: OVER and GROUP BY cannot be combined: write two statements")
         return aggregate_of(*_unfiltered(e))
 
 
-def _name(e: Any) -> str:
+def _name(e: Part) -> str:
     """The name of a column without AS: the function and its arguments."""
-    inner = e.this if type(e).__name__ in ("Window", "Filter") else e
-    inner = inner.this if type(inner).__name__ == "Filter" else inner
-    words = re.findall(r"\w+", text_of(inner).lower())
+    node = e.node
+    for kind in ("Window", "Filter"):
+        node = node.this if type(node).__name__ == kind else node
+    words = re.findall(r"\w+", Part(node).text.lower())
     return "_".join(words) or "value"

@@ -1,23 +1,29 @@
 """Read a SELECT statement: its table, its condition, its windows, and the columns of the result.
 
-text ──sqlglot──▶ tree ──▶ Statement: queries over one table, and the columns of the result
+text ──tokens──▶ sqlglot ──▶ Part ──▶ Statement: queries over one table, and the columns of the result
+
+Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) and Spark's window(…) are given to sqlglot as plain functions, by
+changing tokens. What no reader has read of the tree is refused at the end.
 """
 
 from __future__ import annotations
 
 import inspect
-import logging
-import re
+from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sash.cli.sql_aggregates import UnsupportedSQL, text_of
-from sash.cli.sql_select import ALL, MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, arguments_of
-from sash.expressions.parser import DIALECT, expr
-from sash.expressions.tree import Expr
+import pyarrow as pa
+
+from sash.cli.sql_aggregates import UnsupportedSQL
+from sash.cli.sql_select import ALL, MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, table_of
+from sash.expressions.parsed_sql import Part, parsed, tokens_of
+from sash.expressions.parser import expr_of
+from sash.expressions.tree import Expr, Node
 from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
+from sash.plan.binder import known_columns
 from sash.plan.query import Query
 
 RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
@@ -51,6 +57,34 @@ class Statement:
     """The windows of GROUP BY; None: each aggregate has its own window, and each row a result."""
     output: tuple[tuple[str, str], ...]
     """Columns of the result, each with its name."""
+    named: tuple[tuple[str, Node], ...] = ()
+    """What names columns of the table outside of aggregates, each with its clause."""
+
+    def require_columns(self, columns: Sequence[str]) -> None:
+        """Raises KeyError, also a ValueError, unless the table has all columns that clauses name, each once.
+
+        Those of aggregates are found when their query is bound.
+        """
+        schema = pa.schema([pa.field(name, pa.null()) for name in dict.fromkeys(columns)])
+        counts = Counter(columns)
+        where = () if self.where is None else (("WHERE", self.where.tree),)
+        for clause, tree in (*where, *self.named):
+            known_columns(tree, schema, clause)
+            for name in tree.columns():
+                if counts[name] > 1:
+                    raise ValueError(f"the data has the column {name!r} twice: rename one")
+
+    @property
+    def peers_refused(self) -> str | None:
+        """Why a stream cannot compute it; None if it can."""
+        for partition in self.partitions:
+            if partition.has_peers:
+                return (
+                    f"ORDER BY {', '.join(partition.on)} with the default frame, RANGE UNBOUNDED PRECEDING, ends at "
+                    "rows that are equal in all of these columns, which is not supported on a stream: write ROWS "
+                    f"UNBOUNDED PRECEDING, or ORDER BY {partition.on[0]}"
+                )
+        return None
 
     def with_output_names(self, columns: Container[str]) -> Statement:
         """Name aggregates as in the result, if the table has no such column, so that errors have these names."""
@@ -81,20 +115,30 @@ class Statement:
 
 def statement_of(text: str) -> Statement:
     """Read a statement. Raises UnsupportedSQL, naming the clause, for what is not supported."""
-    select = _parsed(text)
+    try:
+        return _statement(_parsed(text))
+    except RecursionError:
+        raise UnsupportedSQL("the statement is nested too deep: split it") from None
+
+
+def _statement(select: Part) -> Statement:
     for clause, name in UNSUPPORTED.items():
-        if select.args.get(clause):
+        if select.get(clause):
             raise UnsupportedSQL(
                 f"{name} is not about windows: use your own engine for it, before or after sash.sql; "
                 "a statement has SELECT, FROM, WHERE, WINDOW, and GROUP BY with a window"
             )
-    source = select.args.get("from_")
+    source = select.get("from_")
     if source is None:
         raise UnsupportedSQL("there is no FROM: name a table that is passed to sash.sql, such as trades=frame")
-    where = select.args.get("where")
-    condition = "" if where is None else text_of(where.this)
-    reader: RowsReader | SlidesReader = SlidesReader(select) if select.args.get("group") else RowsReader(select)
-    return Statement(_table(source), expr(condition) if condition else None, condition, *reader.read())
+    table = _table(select, source.this)
+    where = select.get("where")
+    condition = None if where is None else expr_of(where.this)
+    reader = SlidesReader(select) if select.get("group") is not None else RowsReader(select)
+    partitions, windows, output, named = reader.read()
+    _require_read(select)
+    text = "" if where is None else where.this.text
+    return Statement(table, condition, text, partitions, windows, output, named)
 
 
 def formula_of(text: str) -> Aggregated:
@@ -104,63 +148,133 @@ def formula_of(text: str) -> Aggregated:
     max('price') - min('price', where='ok')
     """
     select = _parsed(f"SELECT {text}")
-    more = [name for name, value in select.args.items() if value and name not in ("expressions", "kind")]
-    if more or len(select.expressions) != 1 or type(select.expressions[0]).__name__ == "Alias":
+    items = select.expressions
+    more = [name for name, value in select.node.args.items() if value and name not in ("expressions", "kind")]
+    if more or len(items) != 1 or items[0].kind == "Alias":
         raise UnsupportedSQL(f"{text!r} is not one aggregate: write one, such as 'max(price)'")
-    made = SlidesReader(select).formula(select.expressions[0])
+    try:
+        made = SlidesReader(select).formula(items[0])
+    except RecursionError:
+        raise UnsupportedSQL(f"{text:.40!r} is nested too deep: split it") from None
     if isinstance(made, int | float):
         raise UnsupportedSQL(f"{text!r} is a number: write an aggregate, such as 'max(price)'")
+    _require_read(select)
     return made
 
 
-def _parsed(text: str) -> Any:
-    import sqlglot
+def _require_read(select: Part) -> None:
+    """Raises UnsupportedSQL for the first part of a statement that was not read."""
+    if (unread := select.unread()) is not None:
+        of, what = unread
+        raise UnsupportedSQL(f"{what} is not supported in {of}: leave it out, or use your own engine")
+
+
+def _parsed(text: str) -> Part:
     from sqlglot.errors import SqlglotError
 
-    logger = logging.getLogger("sqlglot")
-    silent, logger.disabled = logger.disabled, True
     try:
-        found = [one for one in sqlglot.parse(_plain(text), read=DIALECT) if one is not None]
+        found = [one for one in parsed(text, _changed(tokens_of(text))) if one is not None]
     except SqlglotError as error:
         (first, *_) = getattr(error, "errors", None) or [{}]
         place = f" at line {first['line']}, column {first['col']}" if "line" in first else ""
-        raise UnsupportedSQL(f"this is not SQL{place}: {first.get('description', error)}") from None
-    finally:
-        logger.disabled = silent
+        said = str(first.get("description", error)).splitlines()[0]
+        raise UnsupportedSQL(f"this is not SQL{place}: {said}") from None
+    except RecursionError:
+        raise UnsupportedSQL("the statement is nested too deep: split it") from None
     if len(found) != 1:
         raise UnsupportedSQL(f"give one SELECT statement; there are {len(found)}")
     if type(found[0]).__name__ != "Select":
         raise UnsupportedSQL(f"give a SELECT statement; this is {type(found[0]).__name__.upper()}")
-    return found[0]
+    return Part(found[0])
 
 
-_TABLE = re.compile(
-    r"\bTABLE\s+(\w+)(?:\s+PARTITION\s+BY\s+[\w\s,]+?)?(?=\s*,\s*(?:\w+\s*=>\s*)?DESCRIPTOR)", re.IGNORECASE
-)
-"""The table argument of a window function. Its PARTITION BY is dropped, because GROUP BY repeats it."""
+def _changed(tokens: list[Any]) -> list[Any]:
+    """Tokens that sqlglot reads as functions, for the windows of Flink and Spark.
+
+        TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 3))    sash_session(sash_table(t, k), DESCRIPTOR(ts), 3)
+
+    Raises UnsupportedSQL for NULLS FIRST and NULLS LAST, which the tree does not tell from their absence.
+    """
+    from sqlglot import Token, TokenType
+
+    def made(kind: TokenType, text: str) -> Any:
+        return Token(kind, text, token.line, token.col, token.start, token.end)
+
+    found: list[Any] = []
+    kinds = [token.token_type for token in tokens]
+    i = depth = inside = 0  # inside: the depth at which a table function is open
+    while i < len(tokens):
+        token = tokens[i]
+        if token.text.upper() == "NULLS" and kinds[i] == TokenType.VAR:
+            _require_no_order_of_nulls(tokens[i + 1 : i + 2])
+        if kinds[i] == TokenType.TABLE and kinds[i + 1 : i + 4 : 2] == [TokenType.L_PAREN] * 2 and not inside:
+            found.append(made(TokenType.VAR, MARK + tokens[i + 2].text))
+            inside, i = depth + 1, i + 3  # the next is the parenthesis of the function
+            continue
+        if kinds[i] == TokenType.TABLE and inside:
+            end = _end_of_table(tokens, i)
+            keys = [one for one in tokens[i + 3 : end] if one.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN)]
+            comma = [made(TokenType.COMMA, ",")] * bool(keys)
+            found += [made(TokenType.VAR, f"{MARK}table"), made(TokenType.L_PAREN, "("), *tokens[i + 1 : i + 2]]
+            found += [*comma, *keys, made(TokenType.R_PAREN, ")")]
+            i = end
+            continue
+        depth += (kinds[i] == TokenType.L_PAREN) - (kinds[i] == TokenType.R_PAREN)
+        is_call = kinds[i : i + 2] == [TokenType.WINDOW, TokenType.L_PAREN]
+        found.append(made(TokenType.VAR, token.text) if is_call else token)
+        i += 1
+        if inside and kinds[i - 1] == TokenType.R_PAREN and depth < inside:
+            if kinds[i : i + 1] != [TokenType.R_PAREN]:
+                raise UnsupportedSQL("TABLE( is not closed: write FROM TABLE(TUMBLE(TABLE t, …)), with two parentheses")
+            inside, i = 0, i + 1
+    if inside:
+        raise UnsupportedSQL("TABLE( is not closed: write FROM TABLE(TUMBLE(TABLE t, …)), with two parentheses")
+    return found
 
 
-def _plain(text: str) -> str:
-    """Rewrite Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) to a function call that the parser understands."""
-    names = "|".join(TABLE_FUNCTIONS)
-    call = re.compile(rf"\bTABLE\s*\(\s*(?=(?:{names})\s*\()", re.IGNORECASE)
-    while found := call.search(text):
-        inner, depth, end = found.end(), 1, found.end()
-        while end < len(text) and depth:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-        arguments = _TABLE.sub(r"\1", text[inner : end - 1])
-        text = text[: found.start()] + MARK + arguments + text[end:]
-    return text
+def _require_no_order_of_nulls(following: list[Any]) -> None:
+    """Raises UnsupportedSQL if FIRST or LAST follows the word NULLS."""
+    for word in (one.text.upper() for one in following):
+        if word in ("FIRST", "LAST"):
+            raise UnsupportedSQL(
+                f"ORDER BY … NULLS {word} is not supported: rows whose order key is null are in no window. Leave NULLS "
+                f"{word} out, or fill these keys before"
+            )
 
 
-def _table(source: Any) -> str:
-    found = source.this
-    if type(found).__name__ != "Table":
+def _end_of_table(tokens: list[Any], start: int) -> int:
+    """The place after `TABLE t PARTITION BY k, …`: the comma before DESCRIPTOR, or before a named argument."""
+    from sqlglot import TokenType
+
+    if start + 2 >= len(tokens) or tokens[start + 2].token_type != TokenType.PARTITION_BY:
+        return min(start + 2, len(tokens))
+    for i in range(start + 3, len(tokens) - 2):
+        is_next = tokens[i + 1].text.upper() == "DESCRIPTOR" or tokens[i + 2].token_type == TokenType.FARROW
+        if tokens[i].token_type == TokenType.COMMA and is_next:
+            return i
+    raise UnsupportedSQL("PARTITION BY needs DESCRIPTOR(…) after it: TABLE t PARTITION BY k, DESCRIPTOR(ts)")
+
+
+def _table(select: Part, source: Part) -> str:
+    """The name of the table. Its columns may have its name, or its alias, before theirs."""
+    if source.kind != "Table":
         raise UnsupportedSQL("FROM takes the name of a table; for a subquery use your own engine, and pass its result")
-    call = found.this
-    if type(call).__name__ == "Anonymous":
-        found = arguments_of(call)[0]
-        if type(found).__name__ not in ("Column", "Identifier", "Table"):
-            raise UnsupportedSQL(f"{text_of(call)}: the first argument is the name of a table")
-    return str(found.name)
+    call, alias = source.this, source.get("alias")
+    name: str
+    if call.kind == "Identifier":
+        name = call.name
+    elif call.kind == "Anonymous" and call.name.startswith(MARK):
+        function = call.name.removeprefix(MARK).lower()
+        if function not in TABLE_FUNCTIONS:
+            raise UnsupportedSQL(f"FROM TABLE({function}(…)): there are {', '.join(TABLE_FUNCTIONS).upper()}")
+        if not call.expressions:
+            raise UnsupportedSQL(f"{function.upper()} needs the argument data: TABLE trades")
+        first = call.expressions[0]
+        name, _keys = table_of(first.expression if first.kind in ("Kwarg", "PropertyEQ") else first)
+    else:
+        raise UnsupportedSQL(f"FROM {call.text}: name a table, or TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))")
+    known = name if alias is None else alias.name
+    for node in select.node.walk():
+        if type(node).__name__ == "Column" and node.table == known and not node.args.get("db"):
+            node.set("table", None)
+    return name

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sash.cli.sql_aggregates import UnsupportedSQL, number_of, text_of
+from sash.cli.sql_aggregates import UnsupportedSQL, number_of
+from sash.expressions.parsed_sql import Part
 from sash.windows import Count, Duration, Lifetime, Session, Time, WindowKind
 
 ENDLESS = 2**62
@@ -16,36 +18,43 @@ UNITS = {"NANOSECOND": "ns", "MICROSECOND": "us", "MILLISECOND": "ms", "SECOND":
 UNITS |= {"DAY": "d", "WEEK": "w", "MONTH": "mo", "QUARTER": "q", "YEAR": "y"}
 
 
-def length_of(node: Any, what: str) -> Any:
+def length_of(part: Part, what: str) -> Any:
     """A duration in the syntax of sash, or a number. Raises UnsupportedSQL for anything else."""
-    if type(node).__name__ == "Interval":
-        unit = str(node.args.get("unit") or "").upper().removesuffix("S")
-        text = str(node.this.this) if node.this is not None else ""
-        if unit in UNITS and text.isdigit():
-            return f"{text}{UNITS[unit]}"
-        raise UnsupportedSQL(f"{what} is {text_of(node)}: write one number with its unit, such as INTERVAL '5' MINUTE")
-    if type(node).__name__ == "Literal" and node.is_string:
-        return str(node.this)  # Spark's window(ts, '10 minutes')
-    return number_of(node, what)
+    if part.kind == "Interval":
+        unit = part.get("unit")
+        unit = "" if unit is None else unit.name.upper().removesuffix("S")
+        if unit in UNITS and part.this.kind == "Literal" and part.name.isdigit():
+            return f"{part.name}{UNITS[unit]}"
+        raise UnsupportedSQL(f"{what} is {part.text}: write one number with its unit, such as INTERVAL '5' MINUTE")
+    if part.is_text:
+        return part.name  # Spark's window(ts, '10 minutes')
+    return number_of(part, what)
 
 
 # ---- OVER (…) ----
 
 
-def frame_of(spec: Any, is_ordered: bool, text: str) -> WindowKind:
-    """The window of a frame clause; None: the default of SQL, all rows up to the current one."""
+def frame_of(spec: Part | None, on: Sequence[str], text: str) -> WindowKind:
+    """The window of a frame clause in an order; without a clause the default of SQL, all rows up to the current one."""
     if spec is None:
-        if not is_ordered:
+        if not on:
             raise UnsupportedSQL(f"{text} is the whole partition, which does not slide: add ORDER BY, or use GROUP BY")
         return Lifetime()
-    kind, excluded = str(spec.args["kind"]), str(spec.args.get("exclude") or "NO OTHERS").upper()
+    kind, exclude = str(spec.get("kind") or "").upper(), spec.get("exclude")
+    excluded = "NO OTHERS" if exclude is None else exclude.name.upper()
+    start, end = (_bound(spec, side, text) for side in ("start", "end"))
     if kind == "ROWS":
-        return _rows(spec, excluded, text)
+        return _rows(start, end, excluded, text)
     if kind != "RANGE":
         raise UnsupportedSQL(f"{text}: frames are ROWS or RANGE, not {kind}")
-    if not is_ordered:
+    if not on:
         raise UnsupportedSQL(f"{text}: RANGE needs ORDER BY")
-    return _range(spec, excluded, text)
+    if len(on) > 1 and any(isinstance(spec.get(side), Part) for side in ("start", "end")):
+        raise UnsupportedSQL(
+            f"{text}: RANGE with a distance needs one column in ORDER BY, to measure it: leave out "
+            f"{', '.join(on[1:])}, or write ROWS"
+        )
+    return _range(start, end, excluded, text)
 
 
 class FrameBound(NamedTuple):
@@ -56,20 +65,24 @@ class FrameBound(NamedTuple):
     sign: int
 
 
-def _bound(spec: Any, side: str, text: str) -> FrameBound:
+def _bound(spec: Part, side: str, text: str) -> FrameBound:
     """The bound of a frame at its "start" or "end"."""
-    value, direction = spec.args.get(side), str(spec.args.get(f"{side}_side") or "")
-    if value is None or value == "CURRENT ROW":
+    value, direction = spec.get(side), str(spec.get(f"{side}_side") or "").upper()
+    if value is None or (isinstance(value, str) and value.upper() == "CURRENT ROW"):
         return FrameBound(0, 0)
-    if value != "UNBOUNDED":
+    if not isinstance(value, str):
         return FrameBound(length_of(value, f"a bound of {text}"), -1 if direction == "PRECEDING" else 1)
     if direction == "FOLLOWING":
         raise UnsupportedSQL(f"{text}: a window ends at most a fixed length after its row")
+    if side == "end":
+        raise UnsupportedSQL(f"{text} has no rows")
     return FrameBound(None, -1)
 
 
-def _rows(spec: Any, excluded: str, text: str) -> WindowKind:
-    start, end = (_bound(spec, side, text) for side in ("start", "end"))
+def _rows(start: FrameBound, end: FrameBound, excluded: str, text: str) -> WindowKind:
+    for bound in (start, end):
+        if not isinstance(bound.length, int | None):
+            raise UnsupportedSQL(f"{text}: ROWS counts rows, so its bounds are whole numbers; for lengths write RANGE")
     last = end.length * end.sign
     if excluded == "CURRENT ROW":
         if last != 0:
@@ -85,8 +98,7 @@ def _rows(spec: Any, excluded: str, text: str) -> WindowKind:
     return Count(size, shift=last)
 
 
-def _range(spec: Any, excluded: str, text: str) -> WindowKind:
-    start, end = (_bound(spec, side, text) for side in ("start", "end"))
+def _range(start: FrameBound, end: FrameBound, excluded: str, text: str) -> WindowKind:
     if excluded not in ("NO OTHERS", "GROUP"):
         raise UnsupportedSQL(f"{text}: a RANGE has all rows of equal time, so write EXCLUDE GROUP to leave them out")
     if start.length is None:
@@ -101,6 +113,8 @@ def _range(spec: Any, excluded: str, text: str) -> WindowKind:
         raise UnsupportedSQL(f"{text}: EXCLUDE GROUP needs a frame that ends at CURRENT ROW")
     if start.sign > 0:
         raise UnsupportedSQL(f"{text} must begin at or before CURRENT ROW")
+    if start.length != 0 and isinstance(start.length, str) != isinstance(end.length, str):
+        raise UnsupportedSQL(f"{text}: both bounds must be intervals, or both numbers")
     first, last = _signed(*start), _signed(*end)
     size = last - first
     if not size > 0 * size:

@@ -13,7 +13,7 @@ import pyarrow.types as is_
 from sash.expressions.arrow_casts import cast_values
 from sash.expressions.arrow_functions import CALLS, as_array
 from sash.expressions.arrow_types import Datum
-from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
+from sash.expressions.tree import CHAINS, CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 ReadColumn = Callable[[str], pa.Array]
 
@@ -71,11 +71,20 @@ def _value(node: Node, column: ReadColumn) -> Datum:
     if isinstance(node, CastNode):
         return cast_values(_value(node.value, column), node)
     assert isinstance(node, CallNode)
-    operands = [_value(one, column) for one in node.arguments]
+    if node.function not in CHAINS:
+        return _called(node, [_value(one, column) for one in node.arguments])
+    found = _value(node.arguments[0], column)
+    for i, one in enumerate(node.arguments[1:], 1):
+        found = _called(node, [found, _value(one, column)], i)
+    return found
+
+
+def _called(node: CallNode, operands: list[Datum], place: int = 1) -> Datum:
+    """A call on its operands, or the step of a chain that adds its operand at a place."""
     try:
         return CALLS[node.function](node, operands)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError, UnfitOperands):
-        raise _mismatch(node, operands) from None
+        raise _mismatch(node.step(place), operands) from None
 
 
 def _literal(node: LiteralNode) -> pa.Scalar:
@@ -88,4 +97,5 @@ def _literal(node: LiteralNode) -> pa.Scalar:
 def _mismatch(node: CallNode, operands: Sequence[Datum]) -> TypeError:
     pairs = zip(node.arguments, operands, strict=True)
     given = " and ".join(f"{outermost(str(one))} of type {value.type}" for one, value in pairs)
-    return TypeError(f"{node.function!r} in the expression {outermost(str(node))!r} does not take {given}")
+    remedy = "; for conditions write OR" if node.function == "||" else ""
+    return TypeError(f"{node.function!r} in the expression {outermost(str(node))!r} does not take {given}{remedy}")

@@ -29,6 +29,7 @@ ALIASES = {
     "is_finite": "isfinite",
     "is_inf": "isinf",
     "day_of_week": "dow",
+    "day_of_month": "day",
     "time_to_unix": "epoch",
     "starts_with": "starts_with",
 }

@@ -1,24 +1,31 @@
 """Parse the text of an expression into a tree. sqlglot parses; its tree is translated node by node, by a table.
 
-Everything else is refused by name: statements, subqueries, aggregates, window functions, parameters and functions that
-are not in `function_names.py`.
+Everything else is refused by name: statements, subqueries, aggregates, window functions, parameters, functions that
+are not in `function_names.py`, and whatever part of a node is not read.
 """
 
 from __future__ import annotations
 
 import datetime
 import difflib
-import logging
 import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
-from sash.expressions.tree import RESERVED, CallNode, CastNode, ColumnNode, Expr, LiteralNode, Node
-
-DIALECT = "duckdb"
-"""The dialect of expressions: that of DuckDB."""
+from sash.expressions.parsed_sql import Part, parsed
+from sash.expressions.tree import (
+    CHAINS,
+    RESERVED,
+    CallNode,
+    CastNode,
+    ColumnNode,
+    Expr,
+    LiteralNode,
+    Node,
+    chained,
+)
 
 LARGEST = 2**63
 DEEPEST = 100
@@ -64,170 +71,202 @@ class Unsupported(ValueError):
     """A text is no expression, or has something that sash does not support."""
 
 
-class _Translator:
-    """Translates the tree of sqlglot for one text."""
+def expr_of(part: Part) -> Expr:
+    """The expression of a part of a statement. Raises ValueError for what is not supported."""
+    return Expr(_Translator(part).translated(part))
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+
+class _Translator:
+    """Translates the tree of sqlglot for one text, or for a part of a statement."""
+
+    def __init__(self, source: str | Part) -> None:
+        self.source = source
+
+    @property
+    def text(self) -> str:
+        """The text, for messages."""
+        return self.source.text if isinstance(self.source, Part) else self.source
 
     def tree(self) -> Node:
         """The tree of the text."""
         try:
-            return self._checked(self._parsed())
+            part = self._parsed()
         except RecursionError:
-            raise self._refused(f"it is nested more than {DEEPEST} deep: split it") from None
+            raise self._nested() from None
+        found = self.translated(part)
+        if (unread := part.unread()) is not None:
+            raise self._refused(f"{unread[0]}: {unread[1]} is not supported")
+        return found
 
-    def _parsed(self) -> Any:
-        import sqlglot
+    def translated(self, part: Part) -> Node:
+        """The tree of a part."""
+        try:
+            found = self.node(part)
+            if _depth(found) > DEEPEST:
+                raise self._nested()
+        except RecursionError:
+            raise self._nested() from None
+        return found
+
+    def _parsed(self) -> Part:
         from sqlglot.errors import SqlglotError
 
-        logger = logging.getLogger("sqlglot")
-        silent, logger.disabled = logger.disabled, True  # it warns of statements that it does not know
         try:
-            found = sqlglot.parse(self.text, read=DIALECT)
+            found = parsed(self.text)
         except SqlglotError as error:
             raise self._refused(_where(error)) from None
-        finally:
-            logger.disabled = silent
         if len(found) != 1:
             raise self._refused(f"it has {len(found)} statements: give one expression")
         if found[0] is None:
             raise self._refused("it is empty: give a column or a calculation, such as 'price * qty'")
-        return found[0]
+        return Part(found[0])
 
-    def _checked(self, parsed: Any) -> Node:
-        node = self.node(parsed)
-        if _depth(node) > DEEPEST:
-            raise self._refused(f"it is nested more than {DEEPEST} deep: split it")
-        return node
+    def _nested(self) -> Unsupported:
+        return self._refused(f"it is nested more than {DEEPEST} deep: split it")
 
     def _refused(self, why: str) -> Unsupported:
         return Unsupported(f"the expression {self.text!r} cannot be used: {why}")
 
     # ---- node by node ----
 
-    def node(self, e: Any) -> Node:
+    def node(self, e: Part) -> Node:
         """A node of sqlglot as one of ours."""
-        name = type(e).__name__
+        name = e.kind
+        if _BINARY.get(name) in CHAINS:
+            return self._chain(e)
         if name in _BINARY:
             return CallNode(_BINARY[name], (self.node(e.this), self.node(e.expression)))
-        special: Callable[[Any], Node] | None = getattr(self, f"_on_{name.lower()}", None)
+        special: Callable[[Part], Node] | None = getattr(self, f"_on_{name.lower()}", None)
         if special is not None:
             return special(e)
         return self._function(e)
 
-    def _on_paren(self, e: Any) -> Node:
+    def _chain(self, e: Part) -> Node:
+        """Operands that one operator joins: sqlglot nests them to the left, as deep as there are operands."""
+        kind, operands = e.kind, []
+        while e.kind == kind:
+            operands.append(e.expression)
+            e = e.this
+            while e.kind == "Paren":
+                e = e.this
+        return chained(_BINARY[kind], [self.node(e), *map(self.node, reversed(operands))])
+
+    def _on_paren(self, e: Part) -> Node:
         return self.node(e.this)
 
-    def _on_column(self, e: Any) -> Node:
-        if e.args.get("table") is not None:
+    def _on_column(self, e: Part) -> Node:
+        if e.get("table") is not None:
             raise self._refused(
-                f"{e.sql()} has a table before the column: quote the name if it has a dot, as {_dotted(e)}"
+                f"{e.text} has a table before the column: quote the name if it has a dot, as {_dotted(e)}"
             )
-        if type(e.this).__name__ == "Star":
+        if e.this.kind == "Star":
             raise self._refused("* names no column: name one")
-        return ColumnNode(e.this.name)
+        return self.node(e.this)
 
-    def _on_identifier(self, e: Any) -> Node:
-        return ColumnNode(e.name)
+    def _on_identifier(self, e: Part) -> Node:
+        return ColumnNode(e.name, bool(e.get("quoted")))
 
-    def _on_null(self, _e: Any) -> Node:
+    def _on_null(self, _e: Part) -> Node:
         return LiteralNode("null", None)
 
-    def _on_boolean(self, e: Any) -> Node:
+    def _on_boolean(self, e: Part) -> Node:
         return LiteralNode("bool", bool(e.this))
 
-    def _on_literal(self, e: Any) -> Node:
-        if e.is_string:
+    def _on_literal(self, e: Part) -> Node:
+        if e.is_text:
             return LiteralNode("text", e.this)
         if re.fullmatch(r"\d+", e.this):
             value = int(e.this)
             if value >= LARGEST:
                 raise self._refused(f"{value} does not fit 64 bits")
             return LiteralNode("int", value)
-        number = float(e.this)
+        try:
+            number = float(e.this)
+        except ValueError:
+            raise self._refused(f"{e.this} is not a number") from None
         if math.isinf(number):
             raise self._refused(f"{e.this} does not fit a 64-bit float")
         return LiteralNode("float", number)
 
-    def _on_neg(self, e: Any) -> Node:
+    def _on_neg(self, e: Part) -> Node:
         value = self.node(e.this)
         if isinstance(value, LiteralNode) and value.kind in ("int", "float"):
             return LiteralNode(value.kind, -value.value)
         return CallNode("negate", (value,))
 
-    def _on_not(self, e: Any) -> Node:
+    def _on_not(self, e: Part) -> Node:
         return CallNode("not", (self.node(e.this),))
 
-    def _on_is(self, e: Any) -> Node:
+    def _on_is(self, e: Part) -> Node:
         value, other = self.node(e.this), self.node(e.expression)
         if isinstance(other, LiteralNode) and other.kind == "null":
             return CallNode("is null", (value,))
         if isinstance(other, LiteralNode) and other.kind == "bool":
             same = value if other.value else CallNode("not", (value,))
             return CallNode("coalesce", (same, LiteralNode("bool", False)))
-        raise self._refused(f"{e.sql()}: IS takes NULL, TRUE or FALSE")
+        raise self._refused(f"{e.text}: IS takes NULL, TRUE or FALSE")
 
-    def _on_between(self, e: Any) -> Node:
+    def _on_between(self, e: Part) -> Node:
         value = self.node(e.this)
-        low, high = self.node(e.args["low"]), self.node(e.args["high"])
+        low, high = self.node(e.get("low")), self.node(e.get("high"))
         return CallNode("and", (CallNode(">=", (value, low)), CallNode("<=", (value, high))))
 
-    def _on_in(self, e: Any) -> Node:
-        if not e.args.get("expressions"):
-            raise self._refused(f"{e.sql()} has a subquery: IN takes a list of values")
+    def _on_in(self, e: Part) -> Node:
+        if not e.get("expressions"):
+            raise self._refused(f"{e.text} has a subquery: IN takes a list of values")
         value = self.node(e.this)
-        found: Node | None = None
-        for one in e.expressions:
-            same = CallNode("=", (value, self.node(one)))
-            found = same if found is None else CallNode("or", (found, same))
-        assert found is not None
-        return found
+        same: list[Node] = [CallNode("=", (value, self.node(one))) for one in e.expressions]
+        return same[0] if len(same) == 1 else CallNode("or", tuple(same))
 
-    def _on_like(self, e: Any) -> Node:
+    def _on_like(self, e: Part) -> Node:
         return self._pattern("like", e)
 
-    def _on_ilike(self, e: Any) -> Node:
+    def _on_ilike(self, e: Part) -> Node:
         return self._pattern("ilike", e)
 
-    def _pattern(self, function: str, e: Any) -> Node:
+    def _pattern(self, function: str, e: Part) -> Node:
         pattern = self.node(e.expression)
         if not isinstance(pattern, LiteralNode) or pattern.kind != "text":
-            raise self._refused(f"{e.sql()}: the pattern of {function.upper()} must be text in quotes")
+            raise self._refused(f"{e.text}: the pattern of {function.upper()} must be text in quotes")
         found: Node = CallNode(function, (self.node(e.this), pattern))
-        return CallNode("not", (found,)) if e.args.get("negate") else found
+        return CallNode("not", (found,)) if e.get("negate") else found
 
-    def _on_case(self, e: Any) -> Node:
+    def _on_case(self, e: Part) -> Node:
         subject = None if e.this is None else self.node(e.this)
         operands: list[Node] = []
-        for one in e.args["ifs"]:
+        for one in e.get("ifs"):
             on = self.node(one.this)
-            operands += [on if subject is None else CallNode("=", (subject, on)), self.node(one.args["true"])]
-        last = e.args.get("default")
+            operands += [on if subject is None else CallNode("=", (subject, on)), self.node(one.get("true"))]
+        last = e.get("default")
         return CallNode("case", (*operands, LiteralNode("null", None) if last is None else self.node(last)))
 
-    def _on_if(self, e: Any) -> Node:
-        last = e.args.get("false")
+    def _on_if(self, e: Part) -> Node:
+        last = e.get("false")
         otherwise = LiteralNode("null", None) if last is None else self.node(last)
-        return CallNode("case", (self.node(e.this), self.node(e.args["true"]), otherwise))
+        return CallNode("case", (self.node(e.this), self.node(e.get("true")), otherwise))
 
-    def _on_cast(self, e: Any) -> Node:
-        name = e.to.this.name if hasattr(e.to.this, "name") else str(e.to.this)
+    def _on_cast(self, e: Part) -> Node:
+        kind = e.get("to")
+        name = str(getattr(kind.this, "name", kind.this))
         value = self.node(e.this)
         if isinstance(value, LiteralNode) and value.kind == "text" and name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ"):
             return self._moment(value.value, "date" if name == "DATE" else "timestamp")
         if name == "DECIMAL":
-            return CastNode(value, self._decimal(e))
+            return CastNode(value, self._decimal(e, kind))
+        if _TYPES.get(name) == "string":
+            kind.skip()  # the length of varchar(10) means nothing in DuckDB
         if name not in _TYPES:
             known = "bigint, double, varchar, boolean, date, timestamp, decimal(p, s) and their other names"
-            raise self._refused(f"{e.sql()}: there is no cast to {name}; types are {known}")
+            raise self._refused(f"{e.text}: there is no cast to {name}; types are {known}")
         return CastNode(value, _TYPES[name])
 
-    def _decimal(self, e: Any) -> str:
-        given = [int(one.this.this) for one in e.to.expressions]
-        precision, scale = (*given, 0)[:2] if given else (18, 3)
+    def _decimal(self, e: Part, kind: Part) -> str:
+        given = [one.name for one in kind.expressions]
+        precision, scale = 18, 3
+        if given:
+            precision, scale = (*(int(one) if one.isdigit() and len(one) < 4 else -1 for one in given), 0)[:2]
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
-            raise self._refused(f"{e.sql()}: a decimal has 1 to 38 digits, and at most as many after the point")
+            raise self._refused(f"{e.text}: a decimal has 1 to 38 digits, and at most as many after the point")
         return f"decimal128({precision}, {scale})"
 
     def _moment(self, text: str, kind: Any) -> Node:
@@ -241,74 +280,74 @@ class _Translator:
             raise self._refused(f"{text!r} has a time zone: give the time in UTC, without one")
         return LiteralNode(kind, found.date() if kind == "date" else found)
 
-    def _on_interval(self, e: Any) -> Node:
-        unit = str(e.args.get("unit") or "").rstrip("sS").lower()
+    def _on_interval(self, e: Part) -> Node:
+        unit = e.get("unit")
+        unit = "" if unit is None else unit.name.rstrip("sS").lower()
         if unit not in _UNITS:
-            raise self._refused(f"{e.sql()}: units of intervals are {', '.join(_UNITS)}")
+            raise self._refused(f"{e.text}: units of intervals are {', '.join(_UNITS)}")
         try:
-            count = float(e.this.this)
-        except (AttributeError, TypeError, ValueError):
-            raise self._refused(f"{e.sql()}: an interval is a number and a unit, such as interval '1 hour'") from None
+            count = float(e.name)
+        except ValueError:
+            raise self._refused(f"{e.text}: an interval is a number and a unit, such as interval '1 hour'") from None
         return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
 
-    def _on_extract(self, e: Any) -> Node:
+    def _on_extract(self, e: Part) -> Node:
         return self._call(e.this.name.lower(), [e.expression])
 
-    def _on_log(self, e: Any) -> Node:
+    def _on_log(self, e: Part) -> Node:
         if e.expression is None:
             return self._call("log10", [e.this])
         base = e.this
-        if getattr(base, "this", None) in ("2", "10"):
-            return self._call(f"log{base.this}", [e.expression])
+        if base.kind == "Literal" and base.name in ("2", "10"):
+            return self._call(f"log{base.name}", [e.expression])
         return self._call("log", [base, e.expression])
 
-    def _on_trim(self, e: Any) -> Node:
+    def _on_trim(self, e: Part) -> Node:
         if e.expression is not None:
-            raise self._refused(f"{e.sql()}: trim removes spaces alone, and takes no other characters")
-        position = str(e.args.get("position") or "").upper()
+            raise self._refused(f"{e.text}: trim removes spaces alone, and takes no other characters")
+        position = str(e.get("position") or "").upper()
         return self._call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim"), [e.this])
 
-    def _on_substring(self, e: Any) -> Node:
-        found = self._call("substr", [e.this, e.args.get("start"), e.args.get("length")])
+    def _on_substring(self, e: Part) -> Node:
+        found = self._call("substr", [e.this, e.get("start"), e.get("length")])
         for one in found.parts[1:]:
             if not isinstance(one, LiteralNode) or one.kind != "int" or one.value < 0:
-                raise self._refused(f"{e.sql()}: start and length of substr must be numbers, such as substr(x, 1, 3)")
+                raise self._refused(f"{e.text}: start and length of substr must be numbers, such as substr(x, 1, 3)")
         if found.parts[1] == LiteralNode("int", 0):
-            raise self._refused(f"{e.sql()}: the first character has the number 1")
+            raise self._refused(f"{e.text}: the first character has the number 1")
         return found
 
-    def _on_round(self, e: Any) -> Node:
-        found = self._call("round", [e.this, e.args.get("decimals")])
+    def _on_round(self, e: Part) -> Node:
+        found = self._call("round", [e.this, e.get("decimals")])
         for one in found.parts[1:]:
             if not isinstance(one, LiteralNode) or one.kind != "int" or abs(one.value) > 18:
-                raise self._refused(f"{e.sql()}: the digits of round must be a number from -18 to 18")
+                raise self._refused(f"{e.text}: the digits of round must be a number from -18 to 18")
         return found
 
-    def _on_anonymous(self, e: Any) -> Node:
+    def _on_anonymous(self, e: Part) -> Node:
         name = str(e.this).lower()
         if name == "date_part" and len(e.expressions) == 2:
-            return self._call(str(e.expressions[0].this).lower(), e.expressions[1:])
+            return self._call(e.expressions[0].name.lower(), e.expressions[1:])
         return self._call(name, e.expressions)
 
-    def _function(self, e: Any) -> Node:
+    def _function(self, e: Part) -> Node:
         import sqlglot.expressions as exp
 
-        what = _FORBIDDEN.get(type(e).__name__)
+        what = _FORBIDDEN.get(e.kind)
         if what is not None:
-            raise self._refused(what.format(e.sql(DIALECT)))
-        if isinstance(e, exp.AggFunc) or type(e).__name__ in ("LogicalAnd", "LogicalOr"):
+            raise self._refused(what.format(e.text))
+        if isinstance(e.node, exp.AggFunc) or e.kind in ("LogicalAnd", "LogicalOr"):
             raise self._refused(
-                f"{e.sql(DIALECT)} is an aggregate: an expression computes a value from one row. Use sash's aggregates "
+                f"{e.text} is an aggregate: an expression computes a value from one row. Use sash's aggregates "
                 "around it, as in sash.sum(sash.expr(…)) / sash.count()"
             )
-        if not isinstance(e, exp.Func):
-            raise self._refused(f"{type(e).__name__.upper()} ({e.sql(DIALECT)}) is not supported in an expression")
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(e).__name__).lower()
-        for key, value in e.args.items():
-            if key not in ("this", "expression", "expressions") and isinstance(value, exp.Expression):
-                raise self._refused(f"{e.sql(DIALECT)}: {name}() does not take {key}")
-        given = [e.args.get("this"), e.args.get("expression"), *(e.args.get("expressions") or ())]
-        return self._call(name, given)
+        if e.kind in _WORDS:
+            sign, word = _WORDS[e.kind]
+            raise self._refused(f"{e.text}: {sign} is not supported; for conditions write {word}")
+        if not isinstance(e.node, exp.Func):
+            raise self._refused(f"{e.kind.upper()} ({e.text}) is not supported in an expression")
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", e.kind).lower()
+        return self._call(name, [e.this, e.expression, *e.expressions])
 
     def _call(self, name: str, given: list[Any]) -> Node:
         """A function by name. Raises Unsupported if there is none, or if the number of operands does not fit."""
@@ -329,8 +368,8 @@ def _depth(node: Node) -> int:
     return 1 + max((_depth(part) for part in node.parts), default=0)
 
 
-def _dotted(e: Any) -> str:
-    return '"' + ".".join(part.name for part in e.parts) + '"'
+def _dotted(e: Part) -> str:
+    return '"' + ".".join(part.name for part in e.node.parts) + '"'
 
 
 def _where(error: Any) -> str:
@@ -348,6 +387,14 @@ _BINARY = {
     "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "And": "and", "Or": "or", "Pow": "power", "Nullif": "nullif",
 }  # fmt: skip
 """The operators of sqlglot with two operands, by their names here."""
+
+_WORDS = {
+    "BitwiseAnd": ("&", "AND"),
+    "ArrayOverlaps": ("&&", "AND"),
+    "BitwiseOr": ("|", "OR"),
+    "BitwiseNot": ("~", "NOT"),
+}
+"""Operators of Python and C that people write between conditions, and the words of SQL."""
 
 _TYPES = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "MEDIUMINT"), "int64"),

@@ -36,7 +36,7 @@ from sash.expressions.row_numbers import (
     strict,
     times,
 )
-from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
+from sash.expressions.tree import CHAINS, CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -57,13 +57,27 @@ def row_value(tree: Node, read: Callable[[str], Any]) -> Any:
     if tree.function in _LOGIC:
         return _LOGIC[tree.function](tree.arguments, read)
     values = [row_value(one, read) for one in tree.arguments]
+    if tree.function not in CHAINS:
+        return _called(tree, values)
+    found = values[0]
+    for i, value in enumerate(values[1:], 1):
+        found = _called(tree, [found, value], i)
+    return found
+
+
+def _called(call: CallNode, values: list[Any], place: int = 1) -> Any:
+    """A call on its operands, or the step of a chain that adds its operand at a place."""
     try:
-        return _CALLS[tree.function](*values)
+        return _CALLS[call.function](*values)
     except UnfitOperands:
+        tree = call.step(place)
         given = " and ".join(f"{value!r}, a {type(value).__name__}" for value in values)
-        raise TypeError(f"{tree.function!r} in the expression {outermost(str(tree))!r} does not take {given}") from None
+        remedy = "; for conditions write OR" if tree.function == "||" else ""
+        raise TypeError(
+            f"{tree.function!r} in the expression {outermost(str(tree))!r} does not take {given}{remedy}"
+        ) from None
     except ValueError as error:
-        raise ValueError(f"the expression {outermost(str(tree))!r} fails: {error}") from None
+        raise ValueError(f"the expression {outermost(str(call.step(place)))!r} fails: {error}") from None
 
 
 def _plain(value: Any) -> Any:
@@ -101,13 +115,13 @@ def _bool(node: Node, read: Callable[[str], Any]) -> bool | None:
 
 
 def _and(nodes: Sequence[Node], read: Callable[[str], Any]) -> bool | None:
-    a, b = (_bool(node, read) for node in nodes)
-    return False if a is False or b is False else None if a is None or b is None else True
+    values = [_bool(node, read) for node in nodes]
+    return False if False in values else None if None in values else True
 
 
 def _or(nodes: Sequence[Node], read: Callable[[str], Any]) -> bool | None:
-    a, b = (_bool(node, read) for node in nodes)
-    return True if a or b else None if a is None or b is None else False
+    values = [_bool(node, read) for node in nodes]
+    return True if True in values else None if None in values else False
 
 
 def _not(nodes: Sequence[Node], read: Callable[[str], Any]) -> bool | None:

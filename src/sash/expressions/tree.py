@@ -10,14 +10,17 @@ equal texts, so it stands for the expression in fingerprints.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LiteralKind = Literal["null", "bool", "int", "float", "text", "date", "timestamp", "interval"]
 
 INFIX = ("+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "and", "or", "like", "ilike")
 """The operators that stand between two operands."""
+
+CHAINS = ("and", "or", "+", "-", "*", "||")
+"""The operators that take any number of operands, from left to right: a flat list is not nested."""
 
 WORDS = {"negate": "-", "not": "not "}
 """The operators that stand before their operand."""
@@ -40,9 +43,10 @@ class Node:
 
 @dataclass(frozen=True)
 class ColumnNode(Node):
-    """A column, by its exact name."""
+    """A column, by its exact name. `quoted`: as it was written, for messages."""
 
     name: str
+    quoted: bool = field(default=False, compare=False, repr=False)
 
     def columns(self) -> Iterator[str]:
         """Its name."""
@@ -83,6 +87,15 @@ class CallNode(Node):
         """The operands."""
         return self.arguments
 
+    def step(self, place: int) -> CallNode:
+        """A chain up to the operand at a place, as a pair: what is computed there. Any other call is itself."""
+        if self.function not in CHAINS or len(self.arguments) == 2:
+            return self
+        before = self.arguments[:place]
+        return CallNode(
+            self.function, (CallNode(self.function, before) if place > 1 else before[0], self.arguments[place])
+        )
+
     def __str__(self) -> str:
         texts = [str(one) for one in self.arguments]
         if self.function in INFIX:
@@ -97,6 +110,14 @@ class CallNode(Node):
             pairs = zip(texts[:-1:2], texts[1:-1:2], strict=True)
             return f"case {' '.join(f'when {on} then {then}' for on, then in pairs)} else {texts[-1]} end"
         return f"{self.function}({', '.join(map(outermost, texts))})"
+
+
+def chained(function: str, operands: Sequence[Node]) -> CallNode:
+    """A call of an operator of `CHAINS`: `(a + b) + c` is `a + b + c`."""
+    first, *rest = operands
+    if isinstance(first, CallNode) and first.function == function:
+        return CallNode(function, (*first.arguments, *rest))
+    return CallNode(function, tuple(operands))
 
 
 @dataclass(frozen=True)
@@ -194,3 +215,14 @@ def outermost(text: str) -> str:
             if depth == 0 and i < len(text) - 1:
                 return text
     return text[1:-1]
+
+
+def with_text(tree: Node, name: str) -> str:
+    """The comparison of an expression with a text in place of a column that was written in double quotes; else ""."""
+    if isinstance(tree, CallNode) and tree.function in INFIX and tree.function not in CHAINS:
+        is_text = [isinstance(one, ColumnNode) and one.quoted and one.name == name for one in tree.arguments]
+        if any(is_text):
+            pairs = zip(tree.arguments, is_text, strict=True)
+            parts = tuple(LiteralNode("text", name) if is_text else one for one, is_text in pairs)
+            return outermost(str(CallNode(tree.function, parts)))
+    return next((found for part in tree.parts if (found := with_text(part, name))), "")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.engine.arrow_arrays import array
@@ -85,3 +86,23 @@ def places(rows: SortedFrame, given: Ints | None) -> ResultPlaces:
         found = found[kept]
     missing = found < 0
     return ResultPlaces(pa.array(found, mask=missing if missing.any() else None), kept)
+
+
+def peer_ranks(table: pa.RecordBatch, bound_query: BoundQuery) -> pa.Array:
+    """Numbers in the order of a query's `on` columns, equal for rows that are equal in all; null without a time.
+
+    They are floats, since every kind of frame has these with nulls.
+    """
+    rows = ordered(table, bound_query)
+    count = rows.table.num_rows
+    is_new = np.zeros(count, np.bool_)
+    for name in bound_query.query.on:
+        column = rows.table.column(name)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 is 0.0
+        codes = column.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
+        is_new[1:] |= codes[1:] != codes[:-1]
+    source = np.arange(count) if rows.source is None else np.asarray(rows.source)
+    ranks = np.zeros(len(rows.timed))
+    ranks[source] = np.cumsum(is_new)
+    return pa.array(ranks, mask=~rows.timed)

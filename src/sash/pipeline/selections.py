@@ -12,6 +12,7 @@ from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import Reading, Source, SourceRows
+from sash.plan.binder import known_columns
 
 
 class FilteredSource:
@@ -43,9 +44,7 @@ class FilteredSource:
             yield replace(chunk, batch=self._filtered(chunk.batch))
 
     def _filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for name in self.where.tree.columns():
-            if name not in batch.schema.names:
-                raise ValueError(f"where: there is no column {name!r}; the columns are {', '.join(batch.schema.names)}")
+        known_columns(self.where.tree, batch.schema, "where")
         return batch.filter(chosen_rows(self.where.tree, batch.column, batch.num_rows, f"where: {self.where!r}"))
 
     def close(self) -> None:

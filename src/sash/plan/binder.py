@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sash.expressions.tree import ColumnNode, Node
+from sash.expressions.tree import ColumnNode, Node, with_text
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import Custom
 from sash.monoids.direct_product import DirectProduct
@@ -93,15 +93,25 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
     )
 
 
-def known(schema: pa.Schema, name: str, what: str) -> pa.DataType:
-    """The type of a column. Raises KeyError, with the nearest name, if there is none."""
+def known(schema: pa.Schema, name: str, what: str, tree: Node | None = None) -> pa.DataType:
+    """The type of a column, which an expression may name. Raises KeyError, with the nearest name, if there is none."""
     if name not in schema.names:
-        near = difflib.get_close_matches(name, schema.names, 1, 0.5)
+        same = [one for one in schema.names if one.casefold() == name.casefold()]
+        near = same or difflib.get_close_matches(name, schema.names, 1, 0.5)
         meant = f": did you mean {near[0]!r}?" if near else "."
-        if not name.replace(" ", "_").isidentifier():
+        quoted = "" if tree is None else with_text(tree, name)
+        if quoted and not same:
+            meant = f": texts take single quotes: {quoted}."
+        elif not name.replace(" ", "_").isidentifier():
             meant = f". If it is an expression, write sash.expr({name!r})."
         raise UnknownColumn(f"{what} names the column {name!r}, which does not exist{meant} {_listed(schema)}")
     return types.value_type(schema.field(name).type)
+
+
+def known_columns(tree: Node, schema: pa.Schema, what: str) -> None:
+    """Raises KeyError, as `known`, unless all columns of an expression exist."""
+    for name in dict.fromkeys(tree.columns()):
+        known(schema, name, what, tree)
 
 
 class UnknownColumn(KeyError, ValueError):
@@ -265,10 +275,9 @@ def _with_added_inputs(spec: AggregateSpec, time: TimeAxis | None, label: str) -
 
 
 def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
-    for column in tree.columns():
-        known(schema, column, label)
     if isinstance(tree, ColumnNode):
         return known(schema, tree.name, label)
+    known_columns(tree, schema, label)
     return derived_type(tree, lambda column: known(schema, column, label), label)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy as np
 from sash.aggregators import AMTA
 from sash.aggregators.in_order import State
 from sash.expressions.row_evaluation import row_value
+from sash.expressions.tree import Node, with_text
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan.derived_columns import inputs_of
 from sash.plan.event_clock import EventClock, length
@@ -340,11 +342,11 @@ def event_inputs(x: Any, bound: Bound) -> tuple[Any, ...]:
     """The inputs of an aggregate: values of columns and of expressions. Raises as `event_column` and `row_value`."""
     if bound.is_plain:
         return tuple([event_column(x, str(name), bound) for name in bound.columns])
-    return tuple([row_value(tree, lambda name: event_column(x, name, bound)) for tree in inputs_of(bound)])
+    return tuple([row_value(tree, partial(event_column, x, of=bound, tree=tree)) for tree in inputs_of(bound)])
 
 
-def event_column(x: Any, name: str, of: Bound | WindowKind) -> Any:
-    """The value of one column of an event.
+def event_column(x: Any, name: str, of: Bound | WindowKind, tree: Node | None = None) -> Any:
+    """The value of one column of an event, which an expression may name.
 
     Raises KeyError if the event has none of that name, TypeError if it has no columns; both name it.
     """
@@ -352,7 +354,11 @@ def event_column(x: Any, name: str, of: Bound | WindowKind) -> Any:
         return x[name]
     except KeyError:
         names = ", ".join(map(repr, x)) if hasattr(x, "__iter__") else ""
-        raise KeyError(f"{of!r} reads the column {name!r}, and the event has {names or 'none of that name'}") from None
+        quoted = "" if tree is None else with_text(tree, name)
+        remedy = f": texts take single quotes: {quoted}" if quoted else ""
+        raise KeyError(
+            f"{of!r} reads the column {name!r}, and the event has {names or 'none of that name'}{remedy}"
+        ) from None
     except (TypeError, IndexError):
         raise TypeError(
             f"{of!r} reads the column {name!r}: push a dict of columns, such as {{{name!r}: …}}; "
