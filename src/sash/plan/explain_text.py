@@ -42,7 +42,7 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "delta":
         return f"rows less than {amount(window.size)} behind in {window.column!r}"
     if spec.kind == "session":
-        return f"rows less than {amount(window.gap)} apart"
+        return f"rows at most {amount(window.gap)} apart"
     if spec.kind == "punctuation":
         return f"rows up to one with {window.column!r} true"
     if spec.kind == "policy":

@@ -260,9 +260,9 @@ class Delta(WindowKind):
 
 @dataclass(frozen=True, repr=False)
 class Session(WindowKind):
-    """A session window: rows belong together while the time to the previous one is below `gap`.
+    """A session window: rows belong together while the time to the previous one is at most `gap`.
 
-    gap: the length of time without rows that ends a session: a duration, or a number in units of the column.
+    gap: the longest time between two rows of a session: a duration, or a number in units of the column.
     every: "close" gives one window for each session, when it closes. By default there is a window for each row, from
         the start of its session to the row.
 
