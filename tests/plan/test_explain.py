@@ -194,6 +194,11 @@ def test_eager_names_what_runs() -> None:
             Time(60, every=5, offset=2),
             "Time(60, every=5, offset=2)  every 5, shifted by 2:  [end - 60, end), rows of equal time together",
         ),
+        (
+            Time("10s", every="3s", align="start"),
+            "Time('10s', every='3s', align='start')  every 3s, aligned by their starts:  [end - 10s, end), rows of equal "
+            "time together",
+        ),
         (Count(1000), "Count(1000)  at each row:  the last 1,000 rows"),
         (Count(1, every=1), "Count(1, every=1)  every row:  the last 1 row"),
         (Count(5, full=True), "Count(5, full=True)  at each row:  the last 5 rows; null until there are as many"),

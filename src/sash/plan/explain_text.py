@@ -94,7 +94,8 @@ def ends(spec: WindowSpec) -> str:
     calendar = ""
     if spec.grid is not None and not isinstance(spec.grid.every, int):
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
-    return f"every {amount(step)}{calendar}" + (f", shifted by {amount(offset)}" if offset else "")
+    aligned = ", aligned by their starts" if getattr(spec.window, "align", "end") == "start" else ""
+    return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
 def rows(number: int) -> str:
