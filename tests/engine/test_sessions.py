@@ -1,7 +1,7 @@
 """Sessions: rows belong together while they are at most a gap apart, on every host; final when W is beyond that.
 
-    t           0    gap    2·gap    2·gap + gap + 1
-    session     ├─────●───────●       ·              a row exactly a gap later joins, one unit more begins a new one
+t           0    gap    2·gap    2·gap + gap + 1
+session     ├─────●───────●       ·              a row exactly a gap later joins, one unit more begins a new one
 """
 
 from datetime import UTC, datetime, timedelta
