@@ -26,7 +26,10 @@ GAP = 4
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
 
 
-def rows(*times: Any, kind: pa.DataType = SCHEMA.field("t").type, keys: Any = None, first: int = 0) -> pa.RecordBatch:
+INT = pa.int64()
+
+
+def rows(*times: Any, kind: pa.DataType = INT, keys: Any = None, first: int = 0) -> pa.RecordBatch:
     numbers = pa.array(range(first, first + len(times)), pa.int64())
     columns = [pa.array(keys or ["a"] * len(times)), pa.array(times, kind), numbers]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA.set(1, pa.field("t", kind)))
@@ -185,7 +188,7 @@ def test_a_lookup_at_the_end_of_a_session(emit: Any) -> None:
 
 
 def test_as_of_at_the_end_of_a_session() -> None:
-    """A spine with a finer unit: a gap after the last event the session is in progress, a millisecond later it is not."""
+    """With a finer unit of the spine: the session is in progress up to a gap after its last event, and not after that."""
     events = pa.table({"t": pa.array([0, 4], pa.timestamp("s")), "x": [1, 2]})
     spine = pa.table({"t": pa.array([4000, 4001, 8000, 8001, 9000], pa.timestamp("ms"))})
     found = sash.as_of(spine, events, sash.Session("4s"), on="t", n=sash.count())

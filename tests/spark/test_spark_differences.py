@@ -50,8 +50,9 @@ def test_hopping_windows_are_those_of_spark(spark: Any, size: str, every: str, s
     expected = sorted(theirs.select("w.start", "w.end", "s").collect())
     window = Time(size, every=every, offset=start, align="start")
     assert sorted(sash.rolling(frame, window, on="ts", s=sash.sum("id")).collect()) == expected
-    statement = f"SELECT sum(id) AS s FROM events GROUP BY window(ts, '{size}', '{every}', '{start}')"
-    assert sorted(row.s for row in sash.sql(statement, events=frame).collect()) == sorted(row[2] for row in expected)
+    keyed = frame.withColumn("k", fn.lit("a"))
+    statement = f"SELECT k, sum(id) AS s FROM events GROUP BY k, window(ts, '{size}', '{every}', '{start}')"
+    assert sorted(row.s for row in sash.sql(statement, events=keyed).collect()) == sorted(row[2] for row in expected)
 
 
 def test_sessions_are_those_of_spark(spark: Any) -> None:

@@ -244,7 +244,7 @@ def test_a_row_between_keeps_the_key_alive() -> None:
 
 def test_a_session_ends_early_only_where_its_key_starts_over() -> None:
     #   time     a1 b1 a3 . . . . . a9 b10       gap 7, forget 4: at 9 the key a starts over, and its session is over
-    #   W        .. 1  3            9  10        though 1 to 10 would have waited until beyond 10; b's waits until beyond 8
+    #   W        .. 1  3            9  10        though it would have waited until beyond 10; b's waits until beyond 8
     play = Play(Session(7, every="close"), forget=4, lateness=0)
     found = [[(row["window_end"], row["held"]) for row in play(call)] for call in ("a1 b1 a3", "a9", "b10", "a11")]
     assert found == [[], [(8, [1])], [(10, [0, 2])], []]

@@ -177,7 +177,7 @@ class Time(WindowKind):
 
     measured: ClassVar[bool] = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public, keyword-only)
         self,
         size: Length,
         *,
