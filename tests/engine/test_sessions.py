@@ -188,7 +188,7 @@ def test_a_lookup_at_the_end_of_a_session(emit: Any) -> None:
 
 
 def test_as_of_at_the_end_of_a_session() -> None:
-    """With a finer unit of the spine: the session is in progress up to a gap after its last event, and not after that."""
+    """The spine has a finer unit: the session is in progress up to a gap after its last event, and not later."""
     events = pa.table({"t": pa.array([0, 4], pa.timestamp("s")), "x": [1, 2]})
     spine = pa.table({"t": pa.array([4000, 4001, 8000, 8001, 9000], pa.timestamp("ms"))})
     found = sash.as_of(spine, events, sash.Session("4s"), on="t", n=sash.count())

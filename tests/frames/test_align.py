@@ -133,6 +133,16 @@ def test_slides_of_floats_that_are_no_decimals() -> None:
     assert ends.equals(starts)
 
 
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_lookup_asks_the_slide_in_progress(emit: Any) -> None:
+    """At 13 it is [6, 16), the first that ends later; at 20 it is [12, 22)."""
+    rows = pa.record_batch({"t": [0, 2, 3, 5, 9, 10, 12, 13]})
+    query = Query(Time(10, every=3, align="start"), on="t", lateness=0, emit=emit, n=sash.count())
+    operator = query.operator(rows.schema)
+    operator.process(rows)
+    assert [operator.lookup({}, at=at)["n"].to_pylist() for at in (13, 20)] == [[4], [2]]
+
+
 # ---- the calendar ----
 
 BERLIN = "Europe/Berlin"

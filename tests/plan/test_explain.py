@@ -196,8 +196,7 @@ def test_eager_names_what_runs() -> None:
         ),
         (
             Time(7, every=3, align="start"),
-            "Time(7, every=3, align='start')  every 3, aligned by their starts:  "
-            + "[end - 7, end), rows of equal time together",
+            "Time(7, every=3, align='start')  every 3, aligned by start:  [end - 7, end), rows of equal time together",
         ),
         (Count(1000), "Count(1000)  at each row:  the last 1,000 rows"),
         (Count(1, every=1), "Count(1, every=1)  every row:  the last 1 row"),

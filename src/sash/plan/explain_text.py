@@ -94,7 +94,7 @@ def ends(spec: WindowSpec) -> str:
     calendar = ""
     if spec.grid is not None and not isinstance(spec.grid.every, int):
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
-    aligned = ", aligned by their starts" if getattr(spec.window, "align", "end") == "start" else ""
+    aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
     return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
