@@ -105,5 +105,5 @@ def _of_ends(offset: Number, size: Number, every: Number) -> Number:
     """
     first, length, step = (Fraction(str(one)) for one in (offset, size, every))
     slides = length / step
-    whole = not length % step or (isinstance(size, float) and isclose(slides, round(slides), rel_tol=1e-15))
-    return offset if whole else type(size)((first + length) % step)
+    divides = not length % step or (isinstance(size, float) and isclose(slides, round(slides), rel_tol=1e-15))
+    return offset if divides else type(size)((first + length) % step)
