@@ -146,6 +146,8 @@ def test_every_kind_of_frame(kind: str) -> None:
 SLIDES = {
     "TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' MINUTES))": (600, 600),
     "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE))": (900, 300),
+    "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '15' MINUTE))": (900, 420),
+    "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '9' MINUTE, INTERVAL '2' MINUTE))": (120, 540),
     "TABLE(HOP(DATA => TABLE events, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '15' MINUTE, "
     "SLIDE => INTERVAL '5' MINUTE))": (900, 300),
 }
@@ -171,6 +173,10 @@ def test_hopping_windows_are_those_of_a_join(source: str) -> None:
         (
             "window(ts, '15 minutes', '5 minutes', '1 minute')",
             "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '5' MINUTES, INTERVAL '15' MINUTES, INTERVAL '1' MINUTE)",
+        ),
+        (
+            "window(ts, '10 minutes', '3 minutes', '1 minute')",
+            "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '3' MINUTES, INTERVAL '10' MINUTES, INTERVAL '1' MINUTE)",
         ),
         (
             "session_window(ts, '2 minutes')",

@@ -44,6 +44,7 @@ AT_SLIDES: tuple[Any, ...] = (
     lambda n: Time(4 * n, every=4),
     lambda n: Time(4 * n, every=4, closed="right"),
     lambda n: Time(3 * n, every=3, offset=1),
+    lambda n: Time(3 * n + 1, every=3, align="start"),
     lambda n: Count(2 * n, every=2),
     lambda n: Count(3 * n, every=3),
     lambda n: Count(n, every=Time(5)),

@@ -146,7 +146,7 @@ def test_a_batch_for_few_keys_reads_few_pages(many: CountingStore) -> None:
 
 
 def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions of five keys end at 150, those of 20,000 others at 180; the clock is a key that continues.
+    """Sessions of five keys end after 149, those of 20,000 others after 179; the clock is a key that continues.
 
     time      100        130        149 150        180
     five      ·───────────────────────────┤
@@ -156,7 +156,7 @@ def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: 
     """
     monkeypatch.setattr(durable_state, "BUCKET", 1 << 14)
     store = CountingStore()
-    query = sash.Query(sash.Session(50, every="close"), by="k", on="t", high=sash.max("x"))
+    query = sash.Query(sash.Session(49, every="close"), by="k", on="t", high=sash.max("x"))
 
     def opened() -> Any:
         operator = query.operator(SCHEMA, store=store, mode="given")

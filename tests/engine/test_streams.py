@@ -257,9 +257,9 @@ def test_an_expired_key_starts_over_and_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize("store", [False, True])
 def test_a_session_that_forget_expires_is_emitted_when_its_key_starts_over(store: bool) -> None:
-    #   a  1   3           9  11       gap 8, forget 4: W passes 9 with b's row at 10
-    #   b  1                10         silent: its first session waits for its end at 9
-    asked = query(sash.Session(8, every="close"), forget=4, lateness=0)
+    #   a  1   3           9  11       gap 7, forget 4: W passes 9 with b's row at 10
+    #   b  1                10         silent: its first session waits until W is beyond its end, 8
+    asked = query(sash.Session(7, every="close"), forget=4, lateness=0)
     operator = Operator(asked, SCHEMA, store=MemoryStore() if store else None)
     calls = ["a1 b1 a3", "a9", "b10", "a11"]
     found = []
@@ -268,7 +268,7 @@ def test_a_session_that_forget_expires_is_emitted_when_its_key_starts_over(store
         operator = operator if store else Operator.restore(asked, operator.snapshot())
     found.append(operator.finish().to_pylist())
     held = [sorted((row["window_end"], row["held"]) for row in one) for one in found]
-    assert held == [[], [(9, [1])], [(11, [0, 2])], [], [(18, [4]), (19, [3, 5])]]
+    assert held == [[], [(8, [1])], [(10, [0, 2])], [], [(17, [4]), (18, [3, 5])]]
 
 
 def test_forget_is_exact_across_snapshots() -> None:

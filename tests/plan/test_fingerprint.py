@@ -51,6 +51,8 @@ CHANGED: list[dict[str, Any]] = [
     {"windows": Time("1h", closed="left")},
     {"windows": Time("1h", every="1m")},
     {"windows": Time("1h", every="1m", offset="1s")},
+    {"windows": Time("1h", every="25m")},
+    {"windows": Time("1h", every="25m", align="start")},
     {"windows": Time("1h", every=5)},
     {"windows": Session("1h")},
     {"windows": Session("1h", every="close")},

@@ -50,6 +50,21 @@ def test_how_they_are_written(window: Any, text: str) -> None:
             r"offset='1mo' of Time is a calendar length, and every",
         ),
         (lambda: Time("1mo", every="1h", offset="1mo"), ValueError, r"and every='1h' is not: give both in months"),
+        (
+            lambda: Time("1mo", every="1h", align="start"),
+            ValueError,
+            r"align='start' of Time: size='1mo' is a length of the calendar, and every='1h' is not in months, quarters",
+        ),
+        (
+            lambda: Time("1mo", every="1d", align="start", tz=NEW_YORK),
+            ValueError,
+            r"and every='1d' is not in months, quarters or years: give every= in months, .*, or leave align= out",
+        ),
+        (
+            lambda: Time("7d", every="1h", align="start", tz=NEW_YORK),
+            ValueError,
+            r"size='7d' is a length of the calendar, and every='1h' is not in days, weeks or months: give every= in d",
+        ),
         (lambda: Time("-1mo"), ValueError, r"size= of Time must be above zero; got '-1mo'"),
         (lambda: Time("1mo", every="0mo"), ValueError, r"every= of Time must be above zero"),
         (lambda: Time("1mo", offset="1d"), ValueError, r"offset='1d' of Time shifts windows that slide in time"),
@@ -114,6 +129,8 @@ def test_the_fingerprint_covers_the_calendar() -> None:
         Time("1mo"), Time("31d"), Time("1mo", tz=NEW_YORK), Time("1mo", tz="Europe/Berlin"), Time("3d", tz=NEW_YORK),
         Time("1mo", every="1mo"), Time("1mo", every="1d"), Time("1mo", every="1d", tz=NEW_YORK),
         Time("1y", every="1y"), Time("1y", every="1y", offset="3mo"), Time("1y", every="1y", offset="90d"),
+        Time("2mo", every="3mo"), Time("2mo", every="3mo", align="start"), Time("36h", every="1d", tz=NEW_YORK),
+        Time("36h", every="1d", align="start", tz=NEW_YORK), Time("10d", every="1mo", align="start", tz=NEW_YORK),
         Count(3, every="1mo"), Count(3, every=Time("1mo", tz=NEW_YORK)), Lifetime(every="31d"), Lifetime(every="1mo"),
     ]  # fmt: skip
     assert len({bound(window).fingerprint for window in windows}) == len(windows)

@@ -52,6 +52,6 @@ def _held(spec: WindowSpec, rows: list[Row], t: Any, closed: str) -> list[Row]:
         return upto[max(len(upto) - int(spec.size or 1), 0) :]
     if spec.kind == "session":
         last = sessions(spec, before)[-1] if before else []
-        return last if last and t - last[-1].time < (spec.size or 0) else []
+        return last if last and t - last[-1].time <= (spec.size or 0) else []
     assert spec.kind == "lifetime"
     return before

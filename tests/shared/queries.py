@@ -27,7 +27,7 @@ from sash.monoids.arithmetic import Aggregated
 from sash.monoids.custom import monoid
 from sash.plan import Query
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.windows.specs import Closed
+from sash.windows.specs import Align, Closed
 
 # ---- time ----
 
@@ -174,7 +174,8 @@ def _slide_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
     if kind == "time":
         offset = scale.length(draw(st.integers(1, 4))) if draw(st.booleans()) else 0
         closed: Closed | None = draw(st.sampled_from([None, "right"]))
-        return scale.time(size, every=step, closed=closed, offset=offset)
+        align: Align = draw(st.sampled_from(["end", "start"]))
+        return scale.time(size, every=step, closed=closed, offset=offset, align=align)
     if kind == "time by rows":
         closed = draw(st.sampled_from([None, "left", "both", "neither"]))
         return scale.time(size, every=Count(step), closed=closed)

@@ -57,10 +57,10 @@ def test_without_a_time_arrival_is_the_order() -> None:
     assert held(Lifetime(), "5 5 3", on=None) == [[0], [0, 1], [0, 1, 2]]
 
 
-def test_session_continues_while_the_gap_is_smaller() -> None:
-    #   time     1 . 3 3 . . 6 . 8      gap 3: 6 is 3 after 3, a new session
-    #   row      0   1 2     3   4
-    assert held(Session(3), "1 3 3 6 8") == [[0], [0, 1, 2], [0, 1, 2], [3], [3, 4]]
+def test_session_continues_while_rows_are_at_most_a_gap_apart() -> None:
+    #   time     1 . . 4 4 . . . 8 . . 11      gap 3: 4 is 3 after 1, 8 is 4 after 4
+    #   row      0     1 2       3      4
+    assert held(Session(3), "1 4 4 8 11") == [[0], [0, 1, 2], [0, 1, 2], [3], [3, 4]]
 
 
 def test_punctuation_ends_with_the_mark() -> None:
@@ -180,7 +180,7 @@ def test_lifetime_every_other_row_holds_peers() -> None:
 
 
 def test_a_session_closes_a_gap_after_its_last_row() -> None:
-    assert slides(Session(3, every="close"), "1 3 6 8") == [(1, 6, [0, 1]), (6, 11, [2, 3])]
+    assert slides(Session(3, every="close"), "1 4 8 10") == [(1, 7, [0, 1]), (8, 13, [2, 3])]
 
 
 def test_a_punctuated_window_needs_its_mark() -> None:

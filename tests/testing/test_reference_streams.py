@@ -63,17 +63,17 @@ def test_a_slide_is_final_when_its_open_end_is_reached() -> None:
     assert [ends(right(call)) for call in ("1", 4, 5)] == [[], [], [4]]
 
 
-def test_a_session_is_final_a_gap_after_its_last_row() -> None:
+def test_a_session_is_final_beyond_a_gap_after_its_last_row() -> None:
     play = Play(Session(3, every="close"))
-    assert [ends(play(call)) for call in ("1 2", 4, 5)] == [[], [], [5]]
+    assert [ends(play(call)) for call in ("1 2", 5, 6)] == [[], [], [5]]
 
 
-def test_a_row_at_the_watermark_may_not_join_a_final_session() -> None:
-    #   session 1 2, final at 5; a row at 5 is not late and begins the next
+def test_a_row_at_the_watermark_may_join_a_session_that_is_not_final() -> None:
+    #   session 1 2: at W = 5 a row at 5 is not late, and joins it
     play = Play(Session(3, every="close"))
     play("1 2")
     play(5)
-    assert [(row["window_start"], row["held"]) for row in play.all("5")] == [(5, [2])]
+    assert [(row["window_start"], row["window_end"], row["held"]) for row in play.all("5")] == [(1, 8, [0, 1, 2])]
 
 
 def test_slides_every_k_rows_wait_as_rows_do() -> None:
@@ -243,12 +243,12 @@ def test_a_row_between_keeps_the_key_alive() -> None:
 
 
 def test_a_session_ends_early_only_where_its_key_starts_over() -> None:
-    #   time     a1 b1 a3 . . . . . a9 b10       gap 8, forget 4: at 9 the key a starts over, and its session is over
-    #   W        .. 1  3            9  10        though [1, 11) would have waited until 11; b's waits until 9
-    play = Play(Session(8, every="close"), forget=4, lateness=0)
+    #   time     a1 b1 a3 . . . . . a9 b10       gap 7, forget 4: at 9 the key a starts over, and its session is over
+    #   W        .. 1  3            9  10        though it would have waited until beyond 10; b's waits until beyond 8
+    play = Play(Session(7, every="close"), forget=4, lateness=0)
     found = [[(row["window_end"], row["held"]) for row in play(call)] for call in ("a1 b1 a3", "a9", "b10", "a11")]
-    assert found == [[], [(9, [1])], [(11, [0, 2])], []]
-    assert [(row["window_end"], row["held"]) for row in play(".")] == [(19, [3, 5]), (18, [4])]
+    assert found == [[], [(8, [1])], [(10, [0, 2])], []]
+    assert [(row["window_end"], row["held"]) for row in play(".")] == [(18, [3, 5]), (17, [4])]
 
 
 def test_changes_forgets_with_the_key() -> None:

@@ -140,7 +140,7 @@ def table_window(name: str, lengths: list[Any]) -> Any:
     if name == "tumble" and 1 <= len(lengths) <= 2:
         return Time(lengths[0], every=lengths[0], offset=lengths[1] if len(lengths) == 2 else 0)
     if name == "hop" and 2 <= len(lengths) <= 3:
-        return Time(lengths[1], every=lengths[0], offset=lengths[2] if len(lengths) == 3 else 0)
+        return Time(lengths[1], every=lengths[0], offset=lengths[2] if len(lengths) == 3 else 0, align="start")
     if name == "session" and len(lengths) == 1:
         return Session(lengths[0], every="close")
     if name == "cumulate" and len(lengths) == 2:
@@ -163,5 +163,5 @@ def spark_window(name: str, lengths: list[Any]) -> Any:
         return Session(lengths[0], every="close")
     if name == "window" and 1 <= len(lengths) <= 3:
         every = lengths[1] if len(lengths) > 1 else lengths[0]
-        return Time(lengths[0], every=every, offset=lengths[2] if len(lengths) == 3 else 0)
+        return Time(lengths[0], every=every, offset=lengths[2] if len(lengths) == 3 else 0, align="start")
     raise UnsupportedSQL("there are window(ts, size [, slide [, start]]) and session_window(ts, gap)")

@@ -74,7 +74,7 @@ class WindowRule:
 
 def gap_row(window: WindowSpec | None, forget: Number | None, numbers: np.dtype[Any]) -> list[Number]:
     """A row of the table of gaps: the gap of a session window, that of `forget`, or both (None: neither)."""
-    gap, gap_floor, _ = threshold(0 if window is None else window.size or 0, numbers, open_start=window is not None)
+    gap, gap_floor, _ = threshold(0 if window is None else window.size or 0, numbers, open_start=False)
     silence, silence_floor, _ = threshold(forget or 0, numbers, open_start=False)
     has_gap, has_forget = window is not None, forget is not None
     return [numbers.kind == "f", has_gap, gap, gap_floor, has_forget, silence, silence_floor, earliest(numbers)]

@@ -22,7 +22,7 @@ from sash.engine.arrow_arrays import all_false
 from sash.engine.key_values import decode
 from sash.engine.slot_table import SlotTable
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, is_gap, later
+from sash.engine.time_numbers import Watermark, beyond, is_gap, later
 from sash.engine.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.live_kernel import Elements
@@ -209,7 +209,7 @@ class RunningAssigner(WindowAssigner):
         heads = self.table[f"{self.name}.heads"]
         if self.window.slide == "close" and self.window.kind == "session":
             waits = heads[slots, OPEN] != 0
-            end = later(self.last(slots), self.window.size or 0)
+            end = self._session_end(slots)
         elif self.window.slide == "time":
             k = heads[slots, SLIDE]
             waits = k < NEVER
@@ -218,9 +218,13 @@ class RunningAssigner(WindowAssigner):
             return
         lower_due(due, is_due, waits, end)
 
+    def _session_end(self, slots: Ints) -> Numbers:
+        """The first watermark at which no row can join the session of a slot: a row at last + gap still does."""
+        return beyond(later(self.last(slots), self.window.size or 0))
+
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
         if self.window.kind == "session":
-            self.needed(slots, self.window.size or 0, expiry)
+            np.maximum(expiry, self._session_end(slots), out=expiry)
         elif self.window.kind == "punctuation":
             expires &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
         else:

@@ -3,7 +3,7 @@
     Time        the events within the window's size of the row's time
     Count       the last `size` events
     Lifetime    all events of the key
-    Session     the events of the session in progress: none if its gap has passed
+    Session     the events of the session in progress: none if more than its gap has passed
 
 `closed` determines whether events at the row's own time count, and for Time windows also those at its start. A negative
 shift moves a window into the past.
@@ -64,7 +64,7 @@ class SpineWindows:
         first = np.maximum.accumulate(np.where(starts, np.arange(len(time)), 0))
         last = np.maximum(ends, 1) - 1
         some = ends > self.begins
-        silent = is_gap(window.size or 0, self.rows.floor, np.where(some, time[last], self.rows.floor))
+        silent = is_gap(window.size or 0, self.rows.ceiling, np.where(some, time[last], self.rows.ceiling))
         return np.where(some & ~silent, first[last], ends).astype(ends.dtype)
 
     def _moved(self, by: Number, inclusive: bool) -> Numbers:

@@ -85,9 +85,9 @@ def since(later: Numbers, earlier: Numbers) -> Numbers:
 
 
 def is_gap(gap: Number, time: Numbers, before: Numbers) -> Flags:
-    """Is time - before at least `gap`? A `time` earlier than `before` counts as `before`."""
+    """Is time - before longer than `gap`? A `time` earlier than `before` counts as `before`."""
     found = since(np.maximum(time, before), before)
-    return found >= np.asarray(gap).astype(found.dtype)
+    return found > np.asarray(gap).astype(found.dtype)
 
 
 def threshold(size: Number, numbers: np.dtype[Any], open_start: bool) -> tuple[Number, Number, bool]:

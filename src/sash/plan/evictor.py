@@ -246,7 +246,7 @@ class SessionEvictor(Evictor[Number]):
         return starts
 
     def ended(self, now: Number) -> bool:
-        return self.previous is not None and now - self.previous >= self.gap
+        return self.previous is not None and now - self.previous > self.gap
 
 
 class PunctuationEvictor(Evictor[bool]):

@@ -42,7 +42,7 @@ def holds(spec: WindowSpec) -> str:
     if spec.kind == "delta":
         return f"rows less than {amount(window.size)} behind in {window.column!r}"
     if spec.kind == "session":
-        return f"rows less than {amount(window.gap)} apart"
+        return f"rows at most {amount(window.gap)} apart"
     if spec.kind == "punctuation":
         return f"rows up to one with {window.column!r} true"
     if spec.kind == "policy":
@@ -94,7 +94,8 @@ def ends(spec: WindowSpec) -> str:
     calendar = ""
     if spec.grid is not None and not isinstance(spec.grid.every, int):
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
-    return f"every {amount(step)}{calendar}" + (f", shifted by {amount(offset)}" if offset else "")
+    aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
+    return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
 def rows(number: int) -> str:

@@ -72,6 +72,8 @@ def _calendar(spec: WindowSpec) -> list[Any]:
     """The calendar lengths of a window, which its numbers only bound."""
     grid = spec.grid
     slides = None if grid is None else [_length(grid.every), _length(grid.size), grid.offset, grid.months]
+    if slides and grid and grid.after:  # state of windows without it is older
+        slides.append(grid.after)
     return [_length(spec.calendar_size), slides]
 
 

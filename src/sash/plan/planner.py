@@ -238,7 +238,7 @@ def but_size(spec: WindowSpec) -> tuple[object, ...]:
     over = id(spec.window) if spec.kind == "policy" else None
     # windows of months and of days do not contain one another
     sizes = spec.calendar_size and (spec.calendar_size.clock, spec.calendar_size.months > 0)
-    slides = spec.grid and (spec.grid.every, spec.grid.months)
+    slides = spec.grid and (spec.grid.every, spec.grid.months, spec.grid.after)
     moved = spec.shift, spec.calendar_shift
     return (spec.kind, spec.slide, spec.every, spec.offset, spec.closed, spec.column, over, *moved, sizes, slides)
 

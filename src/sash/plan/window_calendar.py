@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import isclose
+
 from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock
 from sash.windows.duration import Duration
@@ -54,12 +57,28 @@ class WindowCalendar:
         return self.time.within(length.longest, f"{what}{self.of}", str(value))
 
     @property
+    def _by_start(self) -> bool:
+        return isinstance(self.window, Time) and self.window.align == "start"
+
+    @property
     def offset(self) -> Number:
-        """The shift of slides without its months."""
+        """The shift of the ends of slides, without months: with `align="start"` their starts are shifted by `offset`.
+
+        For slides of the calendar it is in local time.
+        """
         if not isinstance(self.window, Time):
             return 0
-        offset = self.window.offset
-        return 0 if isinstance(offset, Duration) and offset.calendar else self.number(None, offset, "offset=")
+        offset, size, every = self.window.offset, self.size, self.every
+        given = 0 if isinstance(offset, Duration) and offset.calendar else self.number(None, offset, "offset=")
+        if not self._by_start:
+            return given
+        if every is None:
+            return _of_ends(
+                given, self.number(None, self.window.size, "size="), self.number(None, self.window.step, "every=")
+            )
+        if size is None:
+            return given  # after a change of the clock the end is not at a fixed local time: `after`
+        return given + (size.days % every.days if every.days else size.days) * size.clock.day
 
     @property
     def grid(self) -> CalendarGrid | None:
@@ -72,4 +91,19 @@ class WindowCalendar:
         if size is None and isinstance(self.window, Time):
             wide = int(self.number(None, self.window.size, "size="))
         months = self.window.offset.months if isinstance(getattr(self.window, "offset", 0), Duration) else 0  # type: ignore[attr-defined]
-        return CalendarGrid(step, wide, int(self.offset), months)
+        after = 0
+        if self._by_start and every is not None:
+            months += size.months % every.months if size is not None and every.months else 0
+            after = 0 if isinstance(wide, CalendarLength) else int(wide or 0)
+        return CalendarGrid(step, wide, int(self.offset), months, after)
+
+
+def _of_ends(offset: Number, size: Number, every: Number) -> Number:
+    """The shift of the ends of slides that start at multiples of `every`, shifted by `offset`.
+
+    Floats are the decimals that are written, as for the slides themselves, and 1.0 is a multiple of 1 / 3.
+    """
+    first, length, step = (Fraction(str(one)) for one in (offset, size, every))
+    slides = length / step
+    divides = not length % step or (isinstance(size, float) and isclose(slides, round(slides), rel_tol=1e-15))
+    return offset if divides else type(size)((first + length) % step)

@@ -93,7 +93,7 @@ def start_before(length: CalendarLength, t: int) -> int:
 def slides_from(spec: Any, time: int) -> Iterator[tuple[int, int]]:
     """The windows of the slides that end shortly before a time, or later, in order: start and end."""
     grid = spec.grid
-    step = spec.every + abs(grid.offset) + abs(grid.months) * spec.every
+    step = spec.every + abs(grid.offset) + abs(grid.months) * spec.every + grid.after
     k = _number(grid, time - step) - 2
     while True:
         yield _slide(grid, k)
@@ -122,7 +122,7 @@ def _slide(grid: CalendarGrid, k: int) -> tuple[int, int]:
         day = date(months // 12, months % 12 + 1, 1)
     else:
         day = (date(1970, 1, 1) if every.days % 7 else date(1970, 1, 5)) + timedelta(k * every.days)
-    end = _at(times, day, grid.offset)
+    end = _at(times, day, grid.offset) + grid.after
     if grid.size is None or isinstance(grid.size, int):
         return end - (grid.size or 0), end
     return _at(times, _earlier(day, grid.size), grid.offset), end

@@ -210,8 +210,8 @@ def before_end(closed: str, time: Any, end: Number) -> bool:
 
 
 def sessions(spec: Spec, rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows, split where one is `gap` or more after the previous one."""
-    return split(rows, lambda previous, row: row.time - previous.time >= spec.size)
+    """The rows, split where one is more than `gap` after the previous one."""
+    return split(rows, lambda previous, row: row.time - previous.time > spec.size)
 
 
 def key_lifetimes(rows: Sequence[Row], forget: Number | None) -> list[list[Row]]:
@@ -318,7 +318,7 @@ def _closed_sessions(spec: Spec, rows: Sequence[Row], restart: Number | None) ->
     for session in sessions(spec, rows):
         end = session[-1].time + spec.size
         expired = session[-1] is rows[-1] and restart is not None and restart < end
-        due = Due(restart, passed=True) if expired else Due(end, passed=False)
+        due = Due(restart if expired else end, passed=True)
         yield Slide(tuple(session), True, session[0].time, end, due)
 
 

@@ -94,6 +94,27 @@ def same_calendar(offset: Any, every: Any) -> None:
         )
 
 
+def aligned(value: Any, size: Any, every: Any, zone: str | None) -> str:
+    """Return "end" or "start"; `every`: a slide in time, or None. Raises ValueError if it does not fit the window.
+
+    A window that starts at a slide ends after its size, which no time does where a month is added to a day.
+    """
+    if value not in ("end", "start"):
+        raise ValueError(f"align= of Time must be 'end' or 'start'; got {value!r}")
+    if value == "end":
+        return "end"
+    if every is None:
+        raise ValueError("align='start' of Time aligns windows that slide in time: add every=, a duration")
+    local = [isinstance(one, Duration) and (one.calendar or (zone is not None and one.days)) for one in (size, every)]
+    if local[0] and (not local[1] or (size.calendar and not every.calendar)):
+        units = "months, quarters or years" if size.calendar else "days, weeks or months"
+        raise ValueError(
+            f"align='start' of Time: size={str(size)!r} is a length of the calendar, and every={str(every)!r} is not "
+            f"in {units}: give every= in {units}, or leave align= out"
+        )
+    return "start"
+
+
 def time_zone(value: Any, size: Any, every: Any, moved: Any) -> str | None:
     """Return the name of a time zone, or None. Raises TypeError or ValueError if it is unknown, or has no effect."""
     if value is None:

@@ -179,14 +179,15 @@ class CalendarGrid:
     """Slides whose ends, or whose windows' starts, follow a calendar.
 
     `every` is a CalendarLength, or a number of units: then `offset` is its shift, and only starts follow the calendar.
-    Else ends are shifted by `months` and by `offset` in local time. `size` is a CalendarLength, a number of units, or
-    None for windows that are not measured in time.
+    Else ends are shifted by `months` and by `offset` in local time, and then by `after` units. `size` is a
+    CalendarLength, a number of units, or None for windows that are not measured in time.
     """
 
     every: CalendarLength | int
     size: CalendarLength | int | None
     offset: int
     months: int
+    after: int = 0
     _tables: list[SlideTable] = field(default_factory=list, compare=False, repr=False)
 
     # ---- slides by number ----
@@ -215,7 +216,7 @@ class CalendarGrid:
         if isinstance(self.every, int):
             return self.offset + k * self.every
         clock = self.every.clock
-        return clock.instant(self._days(k) * clock.day + self.offset)
+        return clock.instant(self._days(k) * clock.day + self.offset) + self.after
 
     def _days(self, k: Ints) -> Ints:
         """The local days of the k-th ends, without their shift in time."""
@@ -268,7 +269,7 @@ class CalendarGrid:
     def _limit(self, day: int, bits: int) -> int:
         size = self.size.longest if isinstance(self.size, CalendarLength) else self.size or 0
         step = self.every.longest if isinstance(self.every, CalendarLength) else self.every
-        shift = abs(self.offset) + self.months * 31 * self._day
+        shift = abs(self.offset) + self.months * 31 * self._day + self.after
         room = size + 2 * step + shift + 8 * self._day
         return max(day * self._day, bits + room) if bits < 0 else min(day * self._day, bits - room)
 
@@ -282,7 +283,7 @@ class CalendarGrid:
         """The number of a slide that ends a few slides from x."""
         if isinstance(self.every, int):
             return (x - self.offset) // self.every
-        day = (x - self.offset) // self.every.clock.day
+        day = (x - self.offset - self.after) // self.every.clock.day
         if self.every.months:
             month = int(month_of(np.array([day]))[0])
             return (month - self.months) // self.every.months

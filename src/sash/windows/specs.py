@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex, get_args
 
 from sash.windows.arguments import (
     Length,
+    aligned,
     column_name,
     length,
     row_shift,
@@ -42,6 +43,9 @@ Closed = Literal["right", "left", "both", "neither"]
 """Which ends belong to a window."""
 
 CLOSED: tuple[str, ...] = get_args(Closed)
+
+Align = Literal["end", "start"]
+"""Which end of the windows that slide in time lies at multiples of `every`."""
 
 
 class WindowKind:
@@ -88,7 +92,7 @@ class WindowKind:
 
     def default(self, field: str) -> Any:
         """The default of a field."""
-        return {"every": None, "full": False, "offset": 0, "shift": 0}.get(field)
+        return {"every": None, "full": False, "offset": 0, "shift": 0, "align": "end"}.get(field)
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,8 +145,10 @@ class Time(WindowKind):
         written `every=Count(k)`.
     closed: which ends belong to the window: "right" (the default for a window for each row), "left" (the default with
         `every` in time), "both" or "neither".
-    offset: shifts the ends of hopping windows by a length of time. With an `every` of months or local days it is a
-        local time: "6h" for days that begin at 06:00, "3mo" for years that begin in April.
+    offset: shifts hopping windows by a length of time. With an `every` of months or local days it is a local time: "6h"
+        for days that begin at 06:00, "3mo" for years that begin in April.
+    align: with "end", the default, hopping windows end at multiples of `every`. With "start" they start there, as those
+        of SQL, Spark, Flink and polars do. Both are the same where `every` divides the size.
     tz: a time zone such as "Europe/Berlin". Days and weeks are then those of its calendar: a window of "1d" every "1d"
         begins at local midnight, weeks begin on Monday. Months, quarters and years are calendar lengths in any case,
         without `tz` those of UTC. Lengths that are no whole number of days stay as they are.
@@ -155,6 +161,8 @@ class Time(WindowKind):
     >>> Time("1d", every="1d", tz="America/New_York"), Time("1q", every="1mo")
     (Time('1d', every='1d', tz='America/New_York'), Time('3mo', every='1mo'))
     >>> an_hour_earlier, the_next_hour = Time("1h", shift="-1h"), Time("1h", shift="1h")
+    >>> Time("10s", every="3s", align="start")  # [0, 10), [3, 13), [6, 16), …
+    Time('10s', every='3s', align='start')
 
     Raises TypeError or ValueError, naming the argument that does not fit.
     """
@@ -165,16 +173,18 @@ class Time(WindowKind):
     offset: Any = 0
     tz: Any = None
     shift: Any = 0
+    align: Any = "end"
 
     measured: ClassVar[bool] = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public, keyword-only)
         self,
         size: Length,
         *,
         every: Length | Count | None = None,
         closed: Closed | None = None,
         offset: Length = 0,
+        align: Align = "end",
         tz: str | tzinfo | None = None,
         shift: Length = 0,
     ) -> None:
@@ -186,6 +196,7 @@ class Time(WindowKind):
             self, closed=self._closed(), offset=self._offset(), tz=time_zone(self.tz, self.size, self.step, shift)
         )
         set_fields(self, shift=time_shift(shift, self.size, self.every, self.tz))
+        set_fields(self, align=aligned(align, self.size, self.step if self.slide == "time" else None, self.tz))
 
     def _every(self) -> Any:
         every = self.every
@@ -260,9 +271,9 @@ class Delta(WindowKind):
 
 @dataclass(frozen=True, repr=False)
 class Session(WindowKind):
-    """A session window: rows belong together while the time to the previous one is below `gap`.
+    """A session window: rows belong together while the time to the previous one is at most `gap`.
 
-    gap: the length of time without rows that ends a session: a duration, or a number in units of the column.
+    gap: the longest time between two rows of a session: a duration, or a number in units of the column.
     every: "close" gives one window for each session, when it closes. By default there is a window for each row, from
         the start of its session to the row.
 

@@ -22,6 +22,7 @@ _ADVICE: dict[str, str] = {
     "size": "a window of a number of rows is sash.Count(5), one of a length of time sash.Time('1h')",
     "closed": "only windows measured in time have ends that may be open: sash.Time('1h', closed='left')",
     "offset": "only windows that slide in time have it: sash.Time('1d', every='1d', offset='6h')",
+    "align": "only windows that slide in time have it: sash.Time('10s', every='3s', align='start')",
     "full": "only windows of a number of rows are ever full: sash.Count(10, full=True)",
     "shift": "only windows of a number of rows or a length of time move: sash.Count(5, shift=-1)",
     "every": "sash.Count, sash.Time and sash.Lifetime slide: sash.Time('1h', every='10m')",
@@ -33,7 +34,7 @@ _ADVICE: dict[str, str] = {
     **dict.fromkeys(("lateness", "allowed_lateness"), "lateness= is an argument of sash.Query"),
     "include_boundaries": "results of windows with every= always have window_start and window_end",
     "label": "results of windows with every= always have window_start and window_end",
-    "start_by": "slides are multiples of every= since the epoch; offset= of sash.Time moves them",
+    "start_by": "slides are multiples of every= since the epoch; align= and offset= of sash.Time move them",
 }
 
 

@@ -2,7 +2,7 @@
 
     Time         from the first row within `size` of the row's time, to the last of its peers
     Count        the last `size` rows up to the row itself
-    Session      from the last row that is `gap` or more after the one before it, to the last of the peers
+    Session      from the last row that is more than `gap` after the one before it, to the last of the peers
     Lifetime     from the key's first row, to the last of the peers
     Delta        from the first row within `size` of the row's value, to the row itself
     Punctuation  from the row after the last marked one, to the row itself

@@ -76,8 +76,8 @@ def is_apart(gap: Any, before: Any, t: Any) -> bool:
     least = gap[LEAST]
     if gap[OF_FLOATS]:
         longer = t - before
-        return bool((gap[HAS_GAP] and longer >= gap[GAP]) or (gap[HAS_FORGET] and longer > gap[FORGET]))
-    if gap[HAS_GAP] and before < window_start(t, gap[GAP], gap[GAP_FLOOR], least):  # of integers it is the gap less 1
+        return bool((gap[HAS_GAP] and longer > gap[GAP]) or (gap[HAS_FORGET] and longer > gap[FORGET]))
+    if gap[HAS_GAP] and before < window_start(t, gap[GAP], gap[GAP_FLOOR], least):
         return True
     return bool(gap[HAS_FORGET] and before < window_start(t, gap[FORGET], gap[FORGET_FLOOR], least))
 

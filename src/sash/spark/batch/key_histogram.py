@@ -78,7 +78,7 @@ class KeyHistogram:
         starts = np.arange(0, len(time), width)
         if self.gap is not None:
             gaps = since(time[1:], time[:-1])
-            wide = np.flatnonzero(gaps >= self.gap)
+            wide = np.flatnonzero(gaps > self.gap)
             longest = wide[np.argsort(gaps[wide], kind="stable")[-RUNS * self.ranges :]]
             starts = np.union1d(starts, longest + 1)
         ends = np.append(starts[1:], len(time))

@@ -140,7 +140,7 @@ def _begins(buckets: Buckets, lookback: Lookback, most: int) -> list[Number]:
 
 
 def _session_starts(buckets: Buckets, gap: Number) -> Numbers:
-    """The times before which there is certainly no row for at least a gap."""
+    """The times before which there is certainly no row for longer than a gap."""
     order = np.argsort(buckets.low, kind="stable")
     low, latest = buckets.low[order], np.maximum.accumulate(buckets.high[order])
     return np.unique(low[1:][is_gap(gap, low[1:], latest[:-1])])
