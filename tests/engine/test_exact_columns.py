@@ -81,7 +81,7 @@ EXACT: list[tuple[pa.DataType, list[Any], list[Any]]] = [
 LISTS_ONLY = ("arrays", "objects", "series", "polars series")
 
 
-def made(way: str, values: list[Any], more: Any = None) -> Any:
+def made(way: str, values: list[Any]) -> Any:
     if isinstance(values[0], list) and way in LISTS_ONLY:
         pytest.skip("arrays of lists have two dimensions")
     if values == [2**63] and way == "polars series":
@@ -102,9 +102,7 @@ def test_a_lossy_cast_is_an_error_that_names_column_and_value(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("kind", "values", "expected"), EXACT, ids=str)
-def test_a_cast_that_loses_nothing_is_made(
-    way: str, kind: pa.DataType, values: list[Any], expected: list[Any]
-) -> None:
+def test_a_cast_that_loses_nothing_is_made(way: str, kind: pa.DataType, values: list[Any], expected: list[Any]) -> None:
     op = QUERY.operator(pa.schema([("x", kind)]))
     found = op.process(made(way, values))
     assert found.schema.field("x").type == kind

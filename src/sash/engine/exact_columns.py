@@ -1,8 +1,8 @@
 """Convert columns that users give to the types of a schema, without loss.
 
-    1.7 for int64, 0.5 s for seconds, 2**53 + 1 for float64         refused: the value does not fit
-    "2.5" for float64, a time without a zone for one with a zone    refused: another kind of value
-    2 for float64, ms for us, int32 for int64, text for categories  converted
+1.7 for int64, 0.5 s for seconds, 2**53 + 1 for float64         refused: the value does not fit
+"2.5" for float64, a time without a zone for one with a zone    refused: another kind of value
+2 for float64, ms for us, int32 for int64, text for categories  converted
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
@@ -35,7 +34,7 @@ def column_of(name: str, values: Any, kind: pa.DataType | None) -> pa.Array:
         found = values
     elif type(values).__module__.partition(".")[0] == "polars":
         found = pa.chunked_array(values).combine_chunks()
-    elif isinstance(values, list | tuple) or getattr(values, "dtype", None) == object:
+    elif isinstance(values, list | tuple) or str(getattr(values, "dtype", "")) == "object":
         return _of_objects(name, values, kind)
     else:
         found = _inferred(name, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
@@ -35,6 +36,21 @@ def as_of(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> dict[str, NDArray[Any]]: ...
+@overload
+def as_of(
+    spine: Mapping[str, Sequence[Any]],
+    events: EventFrame,
+    windows: Windows | None = None,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    closed: Closed = "left",
+    spine_by: Columns | None = None,
+    spine_on: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> dict[str, list[Any]]: ...
 @overload
 def as_of(
     spine: FrameT,

@@ -7,7 +7,7 @@ Query ──bind(schema)──▶ BoundQuery ──plan──▶ Plan ──expl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -284,6 +284,8 @@ class Query:
     @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, NDArray[Any]]: ...
     @overload
+    def run(self, data: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]: ...
+    @overload
     def run(self, data: FrameT) -> FrameT: ...
     @overload
     def run(self, data: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
@@ -293,7 +295,7 @@ class Query:
         """Compute the query on a frame or a stream; the same kind of frame comes back.
 
         data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
-            pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object
+            pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object
             that exports an Arrow stream (gives a Table).
 
         Raises TypeError for any other data, and what `bind` raises for columns that do not fit.
@@ -310,6 +312,16 @@ class Query:
         spine_by: Columns | None = None,
         spine_on: str | None = None,
     ) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def as_of(
+        self,
+        spine: Mapping[str, Sequence[Any]],
+        events: EventFrame,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> dict[str, list[Any]]: ...
     @overload
     def as_of(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
@@ -36,6 +36,23 @@ def rolling(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> dict[str, NDArray[Any]]: ...
+@overload
+def rolling(
+    data: Mapping[str, Sequence[Any]],
+    windows: Windows | None = None,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> dict[str, list[Any]]: ...
 @overload
 def rolling(
     data: FrameT,
@@ -112,7 +129,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     `by`, then `window_start`, `window_end` and the aggregates.
 
     data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
-        pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object that
+        pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object that
         exports an Arrow stream (gives a Table).
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
         several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate
