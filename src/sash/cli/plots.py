@@ -16,6 +16,7 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.query_advice import aggregates_named
 from sash.plan.time_index import time_column
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class _Panel:
     results: pa.Table
 
 
+@aggregates_named
 def plot(  # noqa: PLR0913 (public, the parameters of rolling: keyword-only)
     data: EventFrame,
     windows: Windows | None = None,

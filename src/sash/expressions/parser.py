@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
-from sash.expressions.tree import RESERVED, CallNode, CastNode, ColumnNode, Expr, LiteralNode, Node
+from sash.expressions.tree import RESERVED, CallNode, CastNode, ColumnNode, Expr, LiteralNode, Node, described
 
 DIALECT = "duckdb"
 """The dialect of expressions: that of DuckDB."""
@@ -53,7 +53,7 @@ def condition(value: Any, label: str) -> Expr | None:
     if not isinstance(value, str):
         raise TypeError(
             f"where= of {label} must be a boolean column's name, or a condition such as \"status = 'ok'\"; "
-            f"got {value!r}, a {type(value).__name__}"
+            f"got {described(value)}"
         )
     if value.isidentifier() and value.lower() not in RESERVED:  # a column's name: sqlglot need not be loaded
         return Expr(ColumnNode(value))

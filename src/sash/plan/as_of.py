@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.as_of_query import SpineQuery
+from sash.plan.query_advice import aggregates_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,6 +82,7 @@ def as_of(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> pa.Table: ...
+@aggregates_named
 def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     spine: Any,
     events: EventFrame,

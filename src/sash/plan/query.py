@@ -15,6 +15,7 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
+from sash.plan.query_advice import aggregates_named
 from sash.plan.result_names import all_windows
 from sash.plan.schema_cache import SchemaCache
 from sash.windows.specs import WindowKind
@@ -110,6 +111,7 @@ class Query:
     aggregates: dict[str, Aggregated]
     _bound: SchemaCache[BoundQuery]
 
+    @aggregates_named
     def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
         /,

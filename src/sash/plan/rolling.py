@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.query_advice import aggregates_named
 from sash.plan.time_index import time_column
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def rolling(
 ) -> pa.Table: ...
 
 
+@aggregates_named
 def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     data: Any,
     windows: Windows | None = None,
