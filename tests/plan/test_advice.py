@@ -196,7 +196,7 @@ FRAME = pd.DataFrame({"t": pd.to_datetime([0, 1], unit="s"), "x": [1.0, 2.0]})
         (lambda: sash.plot(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
     ],
 )
-def test_an_aggregate_without_a_name_is_told_how_to_get_one(run: Any, says: str) -> None:
+def test_an_aggregate_without_a_name_is_refused_with_one(run: Any, says: str) -> None:
     with pytest.raises(TypeError, match=rf"^aggregates are named by keywords: {says}$"):
         run()
 
@@ -294,10 +294,10 @@ def test_completion_of_operators_has_what_users_call() -> None:
     query = Query(2, n=sash.count())
     operator = query.operator(store=store)
     operator.process(TABLE)
-    shown = {name for name in dir(operator) if not name.startswith("_")}
+    offered = {name for name in dir(operator) if not name.startswith("_")}
     calls = {"process", "advance", "finish", "run", "late_rows", "lookup", "snapshot", "restore"}
     values = {"query", "schema", "mode", "store", "watermark", "due", "offset", "metrics", "structures"}
-    assert shown == calls | values
+    assert offered == calls | values
     assert {name for name in dir(query.reader(store)) if not name.startswith("_")} == {"lookup", "refresh"} | values
     several = {name for name in dir(sash.Queries(a=query).operator()) if not name.startswith("_")}
     assert several == calls | {"queries"} | values - {"query", "store", "structures"}
