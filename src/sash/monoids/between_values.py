@@ -98,8 +98,8 @@ def between_objects(low: Any, high: Any, fraction: float) -> Any:
         return _between_decimals(low, high, fraction, max(0, *(-int(one.as_tuple().exponent) for one in (low, high))))
     if isinstance(low, time):
         day = datetime(1970, 1, 1)
-        ends = [datetime.combine(day, one.replace(tzinfo=None)) for one in (low, high)]
-        return between_objects(*ends, fraction).time().replace(tzinfo=low.tzinfo)
+        first, last = (datetime.combine(day, one.replace(tzinfo=None)) for one in (low, high))
+        return between_objects(first, last, fraction).time().replace(tzinfo=low.tzinfo)
     if isinstance(low, date) and not isinstance(low, datetime):
         low, high = (datetime(one.year, one.month, one.day) for one in (low, high))
     if isinstance(low, timedelta):

@@ -54,7 +54,7 @@ class TreeForm(Monoid):
 class BetweenForm(TreeForm):
     """A quantile that is a number between two values. The state is (number of values, lower value, upper value)."""
 
-    domain = ("number",)
+    domain: tuple[Domain, ...] = ("number",)
 
     def __init__(self, name: str, q: float, rule: int) -> None:
         super().__init__(name, (0, None, None))
