@@ -181,6 +181,11 @@ _LAZY_PACKAGES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "st
 """Packages that `import sash` does not load: they import more than most programs need."""
 
 
+def __dir__() -> list[str]:
+    """The public names, and those that every module has."""
+    return sorted({*__all__, "__version__", *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LAZY_NAMES:
         return getattr(_import_module(_LAZY_NAMES[name]), name)

@@ -300,7 +300,7 @@ def test_what_is_overwritten_is_not_iterated() -> None:
         (Max(), (), r"max takes 1 column \(x\); got 0: none"),
         (Max(), ("a", "b"), r"max takes 1 column \(x\); got 2: 'a', 'b'"),
         (ArgMax(), ("a",), r"arg_max takes 2 columns \(value, payload\); got 1: 'a'"),
-        (Max(), (3,), r"max must be bound to columns by name, or to expressions made with sash.expr; got 3, a int"),
+        (Max(), (3,), r"max takes the names of columns, or expressions made with sash.expr; got 3, a int: write max"),
     ],
 )
 def test_bound_to_the_wrong_columns(monoid: Any, columns: tuple[Any, ...], said: str) -> None:

@@ -76,6 +76,7 @@ KINDS = {
         lambda table: table.to_pandas(types_mapper=pd.ArrowDtype), pd.DataFrame, _of_pandas, lossy=True
     ),
     "dict of NumPy": FrameKind(_to_numpy, dict, _of_numpy, lossy=True),
+    "dict of lists": FrameKind(lambda table: table.to_pydict(), dict, pa.table),
     "duckdb": FrameKind(lambda table: duckdb.connect().from_arrow(table), pa.Table, lambda table: table),
 }
 """Every kind by name."""

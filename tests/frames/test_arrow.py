@@ -147,7 +147,7 @@ def test_nan_of_numpy_is_a_value_and_a_mask_is_null() -> None:
         ({"x": np.zeros(2), "y": np.zeros(3)}, ValueError, "the column 'y' has 3 rows, and 'x' has 2"),
         ({0: np.zeros(2)}, TypeError, "column names must be text; got the column 0, a int"),
         ({"x": np.zeros(2, "c16")}, TypeError, "the column 'x' is of type complex128, which is not an Arrow type"),
-        ({"x": [1, 2]}, TypeError, "got a builtins.dict whose 'x' is a list"),
+        ({"x": 5}, TypeError, "got a builtins.dict whose 'x' is a int: make it an array or a list"),
         ({}, TypeError, "got a builtins.dict without columns"),
     ],
 )

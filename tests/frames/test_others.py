@@ -3,6 +3,8 @@
 Where they mean the same, the results are equal: test_beside_pandas.py, test_beside_polars.py, test_sql.py.
 """
 
+from typing import Any
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -96,3 +98,48 @@ def test_categories() -> None:
     assert sash.rolling(pl.DataFrame(column), 2, top=sash.max("x"))["top"].to_list() == ["low", "high"]
     as_text = pl.DataFrame(column.cast(pl.String))
     assert sash.rolling(as_text, 2, top=sash.max("x"))["top"].to_list() == ["low", "low"]
+
+
+@pytest.mark.parametrize("run", ["frame", "operator"])
+@pytest.mark.parametrize("window", [3, Time(3), Time(3, every=1)], ids=repr)
+def test_min_periods_of_a_count_is_in_values(run: str, window: Any) -> None:
+    table = pa.table({"t": [0, 1, 2, 3], "x": [1.0, None, None, 4.0]})
+    query = sash.Query(window, on="t", min_periods=2, values=sash.count("x"), rows=sash.count())
+    found = of_rows(query, table, run)
+    assert found["values"].to_pylist()[:4] == [None] * 4
+    assert found["rows"].to_pylist()[:4] == [None, 2, 3, 3]
+    theirs = table.to_pandas()["x"].rolling(3, min_periods=2).count()
+    assert theirs.tolist()[1:] == [1, 1, 1], "pandas: rows"
+
+
+@pytest.mark.parametrize("run", ["frame", "operator"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_shape_of_equal_values_is_null(run: str, bias: bool) -> None:
+    table = pa.table({"x": [2.0, 2.0, 2.0, 2.0, 2.0]})
+    query = sash.Query(4, s=sash.skewness("x", bias=bias), k=sash.kurtosis("x", bias=bias))
+    found = of_rows(query, table, run)
+    assert found["s"].null_count == found["k"].null_count == 5
+    rolling = table.to_pandas()["x"].rolling(4)
+    assert (rolling.skew()[4], rolling.kurt()[4]) == (0.0, -3.0), "pandas: those of a normal distribution"
+    assert duckdb.from_arrow(table).aggregate("skewness(x), kurtosis(x)").fetchall() == [(None, None)]
+
+
+@pytest.mark.parametrize("run", ["frame", "operator"])
+@pytest.mark.parametrize("name", ["ewm_mean", "ewm_var", "ewm_std"])
+def test_exponential_weights_at_a_null_row_are_those_of_the_values_before(run: str, name: str) -> None:
+    table = pa.table({"x": [1.0, 2.0, None, 3.0]})
+    found = of_rows(sash.Query(sash.Lifetime(), y=getattr(sash, name)("x", halflife=1)), table, run)["y"].to_pylist()
+    assert found[2] == found[1] is not None
+    theirs = getattr(table.to_pandas()["x"].ewm(halflife=1), name.removeprefix("ewm_"))().tolist()
+    assert found[1:] == pytest.approx(theirs[1:])
+    polars = getattr(pl.from_arrow(table)["x"], name)(half_life=1).to_list()
+    assert polars[2] is None, "polars: no result for a null"
+
+
+def of_rows(query: sash.Query, table: pa.Table, run: str) -> Any:
+    """The results, on the frame or by an operator, a row at a time."""
+    if run == "frame":
+        return query.run(table)
+    operator = query.operator(table.schema)
+    batches = [operator.process(table.slice(at, 1)) for at in range(table.num_rows)]
+    return pa.Table.from_batches([*batches, operator.finish()])

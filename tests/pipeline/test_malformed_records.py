@@ -124,3 +124,38 @@ def test_json_that_is_no_row(record: bytes, reason: str) -> None:
     ((number, why),) = bad
     assert number == 1
     assert reason in why
+
+
+@pytest.mark.parametrize(
+    ("dtype", "good", "bad"),
+    [
+        (pa.int64(), "1", "1.7"),
+        (pa.float64(), "12345678901234567000", "9007199254740993"),
+        (pa.timestamp("s"), "2024-05-01 09:00:00.000", "2024-05-01 09:00:00.500"),
+        (pa.timestamp("us", "UTC"), "2024-05-01T09:00:00Z", "2024-05-01T09:00:00"),
+        (pa.timestamp("us"), "2024-05-01T09:00:00", "2024-05-01T09:00:00Z"),
+        (pa.date32(), "2024-05-01", "2024-05-01 12:00:00"),
+        (pa.decimal128(9, 2), "1.50", "1.555"),
+    ],
+    ids=str,
+)
+def test_text_that_a_type_cannot_hold_is_malformed(tmp_path: Path, dtype: pa.DataType, good: str, bad: str) -> None:
+    """In CSV and in JSON, where numbers are text, too."""
+    schema = pa.schema([("x", dtype)])
+    (tmp_path / "1.csv").write_text(f"x\n{good}\n{bad}\n")
+    (chunk,) = read(files(tmp_path, schema=schema))
+    assert (chunk.batch.num_rows, len(chunk.malformed)) == (1, 1)
+    assert "'x'" in chunk.malformed[0].reason
+    quoted = (good, bad) if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) else (f'"{good}"', f'"{bad}"')
+    rows, malformed = decode_json([b'{"x": %s}' % text.encode() for text in quoted], schema)
+    assert rows.equals(chunk.batch)
+    assert [number for number, _ in malformed] == [1]
+    assert "'x'" in malformed[0][1]
+
+
+def test_numbers_in_lists_and_structs_of_json_are_not_truncated() -> None:
+    schema = pa.schema([("x", pa.list_(pa.int64())), ("s", pa.struct([("a", pa.int64())]))])
+    given = [b'{"x": [1, 2.0], "s": {"a": 1, "b": 2}}', b'{"x": [1.5]}', b'{"s": {"a": 1.5}}']
+    rows, bad = decode_json(given, schema)
+    assert rows.to_pylist() == [{"x": [1, 2], "s": {"a": 1}}]
+    assert [number for number, _ in bad] == [1, 2]

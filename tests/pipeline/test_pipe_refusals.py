@@ -152,9 +152,10 @@ def test_an_iterable_that_has_become_shorter(tmp_path: Path) -> None:
 def test_batches_of_different_columns() -> None:
     with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*'x'"):
         sash.pipe([TABLE, TABLE.drop_columns(["x"])], QUERY, Collected())
-    frames = [pd.DataFrame({"x": [1]}), pd.DataFrame({"x": [1.5]})]
-    with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*1\.5"):
-        sash.pipe(frames, sash.Query(2, total=sash.sum("x")), Collected())
+    for make in (pd.DataFrame, dict):
+        frames = [make({"x": [1]}), make({"x": [1.5]})]
+        with pytest.raises(ValueError, match=r"batch 2 of the source does not fit: .*'x'.*1\.5"):
+            sash.pipe(frames, sash.Query(2, total=sash.sum("x")), Collected())
 
 
 def test_a_side_column_of_the_source_itself(tmp_path: Path) -> None:

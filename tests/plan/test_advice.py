@@ -1,15 +1,22 @@
 """Words of pandas, polars, SQL, Spark and Flink are refused with the spelling of sash."""
 
+import copy
+import pickle
 import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import sash
+import sash.frames
 from sash import Count, Delta, Lifetime, Query, Session, Time
+from sash.engine import Operator
 from sash.monoids.synonyms import ARGUMENTS, CALLS, NAMES, example, missing_name
+from sash.stores import MemoryStore
 
 TABLE = pa.table({"x": [1, 2]})
 
@@ -169,3 +176,135 @@ def test_what_is_advised_is_there() -> None:
             eval(code, {"sash": sash, "data": {"x": data["x"]}})
     assert {*ARGUMENTS} <= {*sash.__all__}
     assert missing_name("median_", ["median", "mean"]).endswith("did you mean sash.median?")
+
+
+# ---- what an aggregate is given, and what is done with one ----
+
+
+FRAME = pd.DataFrame({"t": pd.to_datetime([0, 1], unit="s"), "x": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (lambda: sash.rolling(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+        (lambda: sash.Query("1h", sash.max("x") / 2, on="t"), r"write result=max\('x'\) / 2"),
+        (lambda: sash.Query("1h", MINE("x"), on="t"), r"write mine=mine\('x'\)"),
+        (lambda: sash.as_of(FRAME, FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+        (lambda: FRAME.sash.rolling("1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+        (lambda: FRAME.sash.as_of(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+        (lambda: sash.plot(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+    ],
+)
+def test_an_aggregate_without_a_name_is_refused_with_one(run: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=rf"^aggregates are named by keywords: {says}$"):
+        run()
+
+
+MINE = sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: a + b, name="mine")
+
+
+def test_other_arguments_without_a_name_are_refused_as_python_does() -> None:
+    with pytest.raises(TypeError, match=r"takes from 1 to 2 positional arguments"):
+        sash.rolling(FRAME, "1h", "t", n=sash.count())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        (FRAME["x"], r"got a Series of pandas: write mean\('x'\)"),
+        (pl.Series("y", [1]), r"got a Series of polars: write mean\('y'\)"),
+        (pl.col("x"), r"got a Expr of polars: write mean\('x'\)"),
+        (np.arange(1000), r"got a ndarray of numpy: write mean\('x'\)"),
+        ([1, 2], r"got a list: write mean\('x'\)"),
+        (5, r"got 5, a int: write mean\('x'\)"),
+    ],
+)
+def test_values_in_place_of_a_column_are_not_printed(column: Any, says: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        sash.mean(column)
+    assert re.match(rf"mean takes the names of columns, or expressions made with sash\.expr; {says}", str(caught.value))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"where= of count must be .*; got a Series of pandas$"):
+        sash.count(where=FRAME["x"] > 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("aggregate", [sash.mean("x"), sash.mean("x") + 1], ids=repr)
+def test_an_aggregate_says_what_to_write_for_methods_and_functions_of_columns(aggregate: Any) -> None:
+    for name in ("alias", "name", "rename"):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}': a result is named by its keyword, sash"):
+            getattr(aggregate, name)
+    with pytest.raises(
+        AttributeError, match=r"has no attribute 'fillna': it describes a result\. Apply it to the column"
+    ):
+        aggregate.fillna(0)
+    for function in (np.sqrt, np.log, abs, round, float):
+        with pytest.raises(
+            TypeError, match=r"^(np\.)?\w+ of mean\('x'\).*: aggregates have .*\. Apply it to the column of"
+        ):
+            function(aggregate)
+    for combined in (lambda: aggregate + np.arange(2), lambda: np.arange(2) * aggregate):
+        with pytest.raises(TypeError):
+            combined()
+    assert not hasattr(aggregate, "__len__")
+    assert pickle.loads(pickle.dumps(aggregate)) == copy.deepcopy(aggregate) == aggregate
+    assert repr(np.float64(2) * aggregate).startswith("2.0 * ")
+    assert repr(np.negative(aggregate)) == repr(-aggregate)
+
+
+@pytest.mark.parametrize("name", ["topk", "top_k", "nlargest", "nsmallest"])
+def test_the_largest_values_are_not_the_most_frequent_ones(name: str) -> None:
+    says = missing_name(name, sash.__all__)
+    assert f"write sash.{'min' if name == 'nsmallest' else 'max'}('x')" in says
+    assert says.find("frequent_items") == -1 or "sash.frequent_items('x') for the most frequent values" in says
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_times_that_are_text_get_the_line_to_write(kind: pa.DataType) -> None:
+    schema = pa.schema([("ts", kind), ("x", pa.int64())])
+    for query in (Query("1h", on="ts", n=sash.count()), Query(Delta("ts", 3), n=sash.count())):
+        with pytest.raises(
+            TypeError, match=r"names the column 'ts' of type .*string.*: convert the text, in pandas"
+        ) as caught:
+            query.bind(schema)
+        for line in (
+            "df['ts'] = pd.to_datetime(df['ts'])",
+            "df.with_columns(pl.col('ts').str.to_datetime())",
+            "CAST(ts AS TIMESTAMP)",
+            'ts = "timestamp[us]" under [source.schema]',
+        ):
+            assert line in str(caught.value)
+    df = pd.DataFrame({"ts": ["2024-05-01 09:00", "2024-05-01 10:30"]})
+    frame = pl.DataFrame(df).with_columns(pl.col("ts").str.to_datetime())
+    assert Query("1h", on="ts", n=sash.count()).run(frame)["n"].to_list() == [1, 1]
+    df["ts"] = pd.to_datetime(df["ts"])
+    assert Query("1h", on="ts", n=sash.count()).run(df)["n"].tolist() == [1, 1]
+
+
+# ---- public names ----
+
+
+def test_dir_has_the_public_names_alone() -> None:
+    assert {name for name in dir(sash) if not name.startswith("_")} == set(sash.__all__)
+    assert {"sql", "pipe", "plot", "live_page"} <= set(dir(sash))
+
+
+def test_completion_of_operators_has_what_users_call() -> None:
+    store = MemoryStore()
+    query = Query(2, n=sash.count())
+    operator = query.operator(store=store)
+    operator.process(TABLE)
+    offered = {name for name in dir(operator) if not name.startswith("_")}
+    calls = {"process", "advance", "finish", "run", "late_rows", "lookup", "snapshot", "restore"}
+    values = {"query", "schema", "mode", "store", "watermark", "due", "offset", "metrics", "structures"}
+    assert offered == calls | values
+    assert {name for name in dir(query.reader(store)) if not name.startswith("_")} == {"lookup", "refresh"} | values
+    several = {name for name in dir(sash.Queries(a=query).operator()) if not name.startswith("_")}
+    assert several == calls | {"queries"} | values - {"query", "store", "structures"}
+
+    class Mine(Operator):
+        def summary(self) -> str:
+            """A method of a user's class."""
+            return ""
+
+    assert "summary" in dir(Mine(query))

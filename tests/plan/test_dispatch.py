@@ -58,7 +58,7 @@ def test_an_iterator_of_batches(host: Any) -> None:
     assert QUERY.run(batch for batch in (3,)) == [3]
 
 
-@pytest.mark.parametrize("data", [None, 5, [1, 2], {"x": [1]}])
+@pytest.mark.parametrize("data", [None, 5, [1, 2], {"x": 1}, {"x": "abc"}, {"x": {1: 2}}, {}])
 def test_what_no_host_takes(data: Any) -> None:
     with pytest.raises(TypeError, match=r"a query runs on pandas, polars, .*; got a builtins\."):
         QUERY.run(data)

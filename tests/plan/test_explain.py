@@ -354,3 +354,27 @@ def test_a_query_that_does_not_fit_raises_as_elsewhere() -> None:
 def test_assumed_types(query: Query, types: str) -> None:
     assert ", ".join(f"{field.name} {field.type}" for field in default_schema(query)) == types
     assert f"(no schema was given; assumed: {types or 'no columns are read'})" in query.explain()
+
+
+@pytest.mark.parametrize(
+    ("window", "hinted"),
+    [
+        (sash.Time("1d", every="1d"), True),
+        (sash.Time("7d", every="1d"), True),
+        (sash.Time("1mo", every="1mo"), True),
+        (sash.Lifetime(every="1d"), True),
+        (sash.Time("1d", every="1d", tz="Asia/Tokyo"), False),
+        (sash.Lifetime(every=sash.Time("1d", tz="Asia/Tokyo")), False),
+        (sash.Time("1d", every="1d", offset="6h"), False),
+        (sash.Time("1d", every="1h"), False),
+        (sash.Time("1d"), False),
+        (3, False),
+    ],
+    ids=repr,
+)
+def test_days_of_utc_are_pointed_out_for_a_column_in_another_zone(window: Any, hinted: bool) -> None:
+    query = sash.Query(window, on="ts", n=sash.count())
+    for zone in ("Europe/Berlin", "UTC", None):
+        text = str(query.explain(pa.schema([("ts", pa.timestamp("us", zone))])))
+        hint = "is cut at midnight in UTC, and 'ts' is in Europe/Berlin: with tz='Europe/Berlin' the window is cut"
+        assert (hint in text) == (hinted and zone == "Europe/Berlin")

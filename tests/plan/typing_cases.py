@@ -134,7 +134,9 @@ def columns(floats: NDArray[np.float64], ints: NDArray[np.int64]) -> None:
     assert_type(sash.rolling({"x": np.arange(3)}, 3, high=high), dict[str, NDArray[Any]])
     typed = {"x": floats}
     assert_type(query.run(typed), dict[str, NDArray[Any]])
-    query.run({"x": [1, 2, 3]})  # wrong: columns are arrays
+    assert_type(sash.rolling({"x": [1, 2], "k": ["a", "b"]}, 3, high=high), dict[str, list[Any]])
+    assert_type(query.run({"x": [1, 2]}), dict[str, list[Any]])
+    query.run({"x": 1})  # wrong: columns are arrays or lists
     query.run([1, 2, 3])  # wrong: no frame
     query.run(5)  # wrong: no frame
 
@@ -199,12 +201,13 @@ def tables(pandas: pd.DataFrame, eager: pl.DataFrame, lazy: pl.LazyFrame, spark:
     assert_type(sash.sql("SELECT 1 FROM t", t=table), pa.Table)
     assert_type(sash.sql("SELECT 1 FROM t", t=Relation()), pa.Table)
     assert_type(sash.sql("SELECT 1 FROM t", t={"x": np.arange(3)}), dict[str, NDArray[Any]])
+    assert_type(sash.sql("SELECT 1 FROM t", t={"x": [1, 2]}), dict[str, list[Any]])
     assert_type(sash.sql("SELECT 1 FROM t", t=eager, u=eager), pl.DataFrame)
     sash.sql("SELECT 1 FROM t", t=eager, u={"x": np.arange(3)}, v=Relation())
     sash.sql(3, t=eager)  # wrong: a statement is text
     sash.sql("SELECT 1 FROM t", eager)  # wrong: a table is passed by its name
     sash.sql("SELECT 1 FROM t", t=[1, 2])  # wrong: no frame
-    sash.sql("SELECT 1 FROM t", t={"x": [1, 2]})  # wrong: columns are arrays
+    sash.sql("SELECT 1 FROM t", t={"x": 1})  # wrong: columns are arrays or lists
     sash.sql("SELECT 1 FROM t", t=eager, lateness=sash)  # wrong: a length of time
     sash.sql("SELECT 1 FROM t", t=eager, options={"threads": 2})  # wrong: sash.Options(…)
 

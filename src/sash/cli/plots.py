@@ -16,6 +16,7 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.query_advice import aggregates_named
 from sash.plan.time_index import time_column
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class _Panel:
     results: pa.Table
 
 
+@aggregates_named
 def plot(  # noqa: PLR0913 (public, the parameters of rolling: keyword-only)
     data: EventFrame,
     windows: Windows | None = None,
@@ -81,7 +83,7 @@ def plot(  # noqa: PLR0913 (public, the parameters of rolling: keyword-only)
     Aggregates in the unit of their input, such as `max` and `mean`, are drawn over the values; others, such as
     `count` and `std`, have an axis of their own below. Each key has a panel.
 
-    data: a frame of pandas, polars or pyarrow, a dict of NumPy arrays, or an object that gives an Arrow stream.
+    data: a frame of pandas, polars or pyarrow, a dict of arrays or lists, or an object that gives an Arrow stream.
     key: the key to draw, or a list of keys; with several columns in `by` each is a tuple. By default the keys with the
         most rows.
     panels: the maximum number of keys that are drawn.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
@@ -47,6 +49,15 @@ def sql(
 ) -> dict[str, NDArray[Any]]: ...
 @overload
 def sql(
+    statement: str,
+    /,
+    *,
+    lateness: Length | None = None,
+    options: Options | None = None,
+    **tables: Mapping[str, Sequence[Any]],
+) -> dict[str, list[Any]]: ...
+@overload
+def sql(
     statement: str, /, *, lateness: Length | None = None, options: Options | None = None, **tables: ArrowStream
 ) -> pa.Table: ...
 @overload
@@ -64,7 +75,8 @@ def sql(
         Flink writes it (`FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR))`) or Spark
         (`GROUP BY window(ts, '1 hour')`). Names of columns are case-sensitive.
     lateness, options: as for `sash.rolling`; a stream needs `lateness`.
-    tables: the table of the FROM clause, by its name: a frame of pandas, polars, Arrow, NumPy, DuckDB or Spark.
+    tables: the table of the FROM clause, by its name: a frame of pandas, polars, Arrow, DuckDB or Spark, or a dict of
+        arrays or lists.
 
     >>> import pyarrow as pa, sash
     >>> trades = pa.table({"t": [1, 2, 3, 9], "price": [3, 5, 4, 1]})
@@ -149,7 +161,7 @@ class _Frame:
         if package_of(data) == "polars":
             return data.filter(mask.to_pylist())
         chosen = mask.to_numpy(zero_copy_only=False)
-        return {name: column[chosen] for name, column in data.items()} if isinstance(data, dict) else data[chosen]
+        return frame.with_results([], np.flatnonzero(chosen)) if isinstance(data, dict) else data[chosen]
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""

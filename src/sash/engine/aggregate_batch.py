@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.in_order import InOrder
+from sash.engine.between_columns import AroundColumns, as_times, between_column
 from sash.engine.input_encoding import (
     CODED,
     Decoder,
@@ -37,6 +38,7 @@ from sash.kernels.loops.aggregate_kernel import AggregateKernel, Share
 from sash.kernels.loops.array_types import Flags, States
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.custom import Custom
+from sash.monoids.order_forms import AroundForm
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.type_probe import has_objects
 from sash.plan.types import value_type
@@ -112,6 +114,8 @@ class Aggregate:
         """
         spec, kernel = self.spec, self.kernel
         nothing = spec.monoid.empty
+        if isinstance(kernel.monoid, AroundForm):
+            return between_column(self._around(out, valid, dictionaries), spec.result, spec.name)
         if not kernel.compiled:
             values = [self._decoded(x) if ok else None for x, ok in zip(out, valid.tolist(), strict=True)]
             return spec.array(values if nothing is None else _filled(values, empty, nothing))
@@ -122,6 +126,19 @@ class Aggregate:
             has_empty = False
         made = self._built(iter(enumerate(out)), valid, spec.result, shape, dictionaries)
         return spec.array(_filled(made.to_pylist(), empty, nothing)) if has_empty else made
+
+    def _around(self, out: Any, valid: Flags, dictionaries: Mapping[int, Decoder]) -> AroundColumns:
+        """The values around quantiles, and the fractions of the way from one to the other."""
+        kind = self.types[0]
+        if not self.kernel.compiled:
+            found = [x if ok else (None, None, 0.0) for x, ok in zip(out, valid.tolist(), strict=True)]
+            low, high, fraction = zip(*found, strict=True) if found else ((), (), ())
+            stored = pa.int64() if self.ours and pa.types.is_temporal(kind) else kind
+            ends = [as_times(pa.array(end, stored), kind) for end in (low, high)]
+            return AroundColumns(ends[0], ends[1], np.array(fraction, np.float64))
+        leaves = enumerate(out[:2])
+        ends = [self._built(iter([leaf]), valid, kind, "", dictionaries) for leaf in leaves]
+        return AroundColumns(ends[0], ends[1], np.where(valid, out[2], 0.0))
 
     def _decoded(self, value: Any) -> Any:
         """A result of Python objects, with categories in place of their codes."""

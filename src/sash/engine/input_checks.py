@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
+from sash.engine.exact_columns import column_of, exact_cast, object_column
 from sash.plan.api_types import EventTime, Frame
 from sash.plan.bound_query import TimeAxis
 from sash.windows.duration import UNITS
@@ -79,23 +81,11 @@ def json_copy(what: str, value: Any) -> Any:
         raise ValueError(f"{what} must be a JSON value: it contains itself, or is nested too deeply") from None
 
 
-def require_one_zone(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
-    """Raises TypeError, naming the column, if some datetime objects have a time zone and others do not.
-
-    Arrow reads those without as UTC.
-    """
-    if pa.types.is_timestamp(kind):
-        zones = {value.tzinfo is None for value in values if hasattr(value, "tzinfo") and value == value}
-        if len(zones) > 1:
-            raise TypeError(
-                f"the column {name!r} has times with a time zone and times without: give all of them a zone, or none"
-            )
-
-
 def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     """Convert a table, a frame of pandas or polars, or a dict of columns to one batch, of this schema if it is known.
 
-    NaN in a pandas frame becomes null. Raises TypeError for anything else.
+    NaN in a pandas frame becomes null. Raises ValueError, naming column and value, if one does not fit the schema,
+    TypeError for anything else.
     """
     if isinstance(given, pa.Table):
         return _joined(given)
@@ -105,16 +95,14 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
         for name, values in given.items():
             if values is None or np.isscalar(values):
                 raise TypeError(f"the column {name!r} must be a list or an array of values; got {values!r}")
-        arrays = [pa.array(values, typed.get(name), from_pandas=False) for name, values in given.items()]
-        for (name, values), made in zip(given.items(), arrays, strict=True):
-            if isinstance(values, list | tuple):
-                require_one_zone(name, values, made.type)
+        arrays = [column_of(name, values, typed.get(name)) for name, values in given.items()]
         return pa.RecordBatch.from_arrays(arrays, names=list(given))
     if package == "pandas" and hasattr(given, "columns"):
         table = pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
         for place, (name, kind) in enumerate(zip(table.schema.names, given.dtypes, strict=True)):
             if kind.kind == "O":
-                require_one_zone(name, given.iloc[:, place], table.schema.field(place).type)
+                made = object_column(name, given.iloc[:, place], from_pandas=True)
+                table = table.set_column(place, name, made)
     elif package == "polars" and hasattr(given, "__arrow_c_stream__"):
         table = pa.table(given)
     else:
@@ -122,9 +110,14 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
             "process() takes a pyarrow RecordBatch or Table, a pandas or polars frame, or a dict of columns; got "
             f"a {type(given).__name__}"
         )
-    if schema is not None and table.schema.names == schema.names:
-        table = table.cast(schema)
+    if schema is not None and table.schema.names == schema.names and table.schema != schema:
+        columns = [exact_cast(column, *of) for column, of in zip(table.columns, _named(schema), strict=True)]
+        table = pa.Table.from_arrays(columns, schema=schema)
     return _joined(table)
+
+
+def _named(schema: pa.Schema) -> Iterable[tuple[str, pa.DataType]]:
+    return ((field.name, field.type) for field in schema)
 
 
 def _joined(table: pa.Table) -> pa.RecordBatch:
@@ -165,7 +158,11 @@ def _of_time(watermark: Any, axis: TimeAxis) -> float | None:
             if (scalar.type.tz is None) != (getattr(axis.type, "tz", None) is None):
                 return None
             return -(-scalar.value * UNITS[scalar.type.unit] // axis.unit)
-        numbers, valid = axis.numbers(pa.array([scalar.as_py()], axis.type))
+        if pa.types.is_timestamp(scalar.type) and axis.has_dates and scalar.type.tz is None:
+            day = scalar.cast(pa.date32(), safe=False)
+            later = day.cast(scalar.type) != scalar
+            scalar = pa.scalar(day.as_py() + timedelta(days=later))
+        numbers, valid = axis.numbers(column_of(axis.column, [scalar.as_py()], axis.type))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     return numbers[0].item() if valid[0] else None

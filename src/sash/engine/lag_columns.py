@@ -70,8 +70,8 @@ def column_numbers(column: Any) -> NDArray[Any]:
 
 def exact_floats(column: Any) -> NDArray[np.float64] | None:
     """A column of numbers as floats; None if a float does not represent one of its integers exactly."""
-    values = column_numbers(column)
-    if values.dtype.kind == "i" and len(values) and max(-int(values.min()), int(values.max())) > EXACT_AS_FLOAT:
+    values = numbers(column)  # not yet as int64, which would make negatives of large uint64
+    if values.dtype.kind in "iu" and len(values) and max(-int(values.min()), int(values.max())) > EXACT_AS_FLOAT:
         return None
     return values.astype(np.float64, copy=False)
 

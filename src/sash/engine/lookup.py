@@ -20,6 +20,7 @@ import pyarrow as pa
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_true, array
 from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
+from sash.engine.exact_columns import column_of
 from sash.engine.input_checks import GivenKeys, record_batch
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decode, decoded_schema, format_key, key_column
@@ -62,8 +63,10 @@ def key_columns(bound_query: BoundQuery, keys: GivenKeys) -> list[pa.Array]:
         values = keys[name]
         if values is None or np.isscalar(values):
             raise TypeError(f"lookup() takes a list or an array of values for {name!r}; got {values!r}")
-        given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=False)
-        found.append(decode(given.cast(decode(pa.nulls(0, kind)).type)))
+        try:
+            found.append(decode(column_of(name, values, decode(pa.nulls(0, kind)).type)))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"lookup(): {error}") from None
     if len({len(column) for column in found}) > 1:
         raise ValueError(f"lookup() takes columns of one length; got {', '.join(str(len(c)) for c in found)} values")
     return found

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from sash.engine.public_names import PublicNames
+
 Observer = Callable[[pa.RecordBatch | dict[str, pa.RecordBatch], float], object]
 """Called after a call that has succeeded, with its results (of several queries a dict of them) and its seconds."""
 
 
-class ObservedCalls:
+class ObservedCalls(PublicNames):
     """An operator that notifies one observer of its calls."""
 
     observer: Observer | None = None

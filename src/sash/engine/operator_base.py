@@ -19,6 +19,7 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.lookup import Pairs, key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
+from sash.engine.public_names import PublicNames
 from sash.engine.root_page import explained, has_state
 from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
@@ -62,7 +63,7 @@ def progress_of(backend: LiveBackend | EagerBackend, header: Header) -> Progress
     return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
 
 
-class OperatorBase:
+class OperatorBase(PublicNames):
     """A query with live state in memory, and possibly in a store: opens the state, and looks up aggregates in it."""
 
     def __init__(self, query: Query, mode: Mode, store: Store | None, clock: Callable[[], float] | None) -> None:

@@ -25,6 +25,7 @@ from sash.expressions.tree import (
     LiteralNode,
     Node,
     chained,
+    described,
 )
 
 LARGEST = 2**63
@@ -60,7 +61,7 @@ def condition(value: Any, label: str) -> Expr | None:
     if not isinstance(value, str):
         raise TypeError(
             f"where= of {label} must be a boolean column's name, or a condition such as \"status = 'ok'\"; "
-            f"got {value!r}, a {type(value).__name__}"
+            f"got {described(value)}"
         )
     if value.isidentifier() and value.lower() not in RESERVED:  # a column's name: sqlglot need not be loaded
         return Expr(ColumnNode(value))

@@ -26,6 +26,18 @@ WORDS = {"negate": "-", "not": "not "}
 """The operators that stand before their operand."""
 
 
+def described(value: Any) -> str:
+    """A value that an argument does not take, for a message: a number or a text as it is, of others their type.
+
+    >>> described(5), described([1, 2])
+    ('5, a int', 'a list')
+    """
+    name, package = type(value).__name__, type(value).__module__.partition(".")[0]
+    if package != "builtins":
+        return f"a {name} of {package}"
+    return f"{value!r}, a {name}" if value is None or isinstance(value, int | float | str) else f"a {name}"
+
+
 @dataclass(frozen=True)
 class Node:
     """A node of a tree."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from sash.plan.api_types import FrameT
 from sash.plan.as_of import as_of
 from sash.plan.query import Query
+from sash.plan.query_advice import aggregates_named
 from sash.plan.rolling import rolling
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Accessor(Generic[FrameT]):
     def __init__(self, frame: FrameT) -> None:
         self._frame = frame
 
+    @aggregates_named
     def rolling(  # noqa: PLR0913 (public, the parameters of sash.rolling: keyword-only)
         self,
         windows: Windows | None = None,
@@ -70,6 +72,7 @@ class Accessor(Generic[FrameT]):
             **aggregates,
         )
 
+    @aggregates_named
     def as_of(  # noqa: PLR0913 (public, the parameters of sash.as_of: keyword-only)
         self,
         events: EventFrame,

@@ -31,7 +31,7 @@ from sash.plan.types import selects
 
 
 def run(query: Query, data: Any) -> Any:
-    """The query on a frame of pandas, polars or Arrow, on a dict of NumPy arrays, or on an Arrow stream.
+    """The query on a frame of pandas, polars or Arrow, on a dict of arrays or lists, or on an Arrow stream.
 
     Raises TypeError for data that is not a frame, and all that `Query.bind` raises.
     """
@@ -68,9 +68,13 @@ def adapter_of(data: Any) -> Adapter:
 
         return polars_adapter(data)
     if isinstance(data, dict):
-        from sash.frames.numpy_adapter import NumpyAdapter
+        if all(isinstance(column, np.ndarray) for column in data.values()):
+            from sash.frames.numpy_adapter import NumpyAdapter
 
-        return NumpyAdapter(data)
+            return NumpyAdapter(data)
+        from sash.frames.sequence_adapter import SequenceAdapter
+
+        return SequenceAdapter(data)
     from sash.frames.arrow_adapter import arrow_adapter
 
     return arrow_adapter(data)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.input_checks import require_one_zone
+from sash.engine.exact_columns import object_column
 from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 
 
@@ -33,12 +33,11 @@ class NumpyAdapter:
         column = self.columns[name]
         mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
         try:
-            found = pa.array(np.asarray(np.ma.getdata(column)), mask=mask)
+            if column.dtype == object:
+                return object_column(name, column if mask is None else column.filled(None), from_pandas=False)
+            return pa.array(np.asarray(np.ma.getdata(column)), mask=mask)
         except pa.ArrowException as error:
             raise not_in_arrow(name, column.dtype, error) from error
-        if column.dtype == object:
-            require_one_zone(name, np.ma.getdata(column), found.type)
-        return found
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> dict[str, Any]:
         given = self.columns if kept is None else {name: column[kept] for name, column in self.columns.items()}

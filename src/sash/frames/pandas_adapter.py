@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.input_checks import require_one_zone
+from sash.engine.exact_columns import object_column
 from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 from sash.kernels.column.column_kernels import RowThreads
 
@@ -60,13 +60,12 @@ class PandasAdapter:
             column = column.sparse.to_dense()
         if _without_nulls(column):
             return _viewed(column.to_numpy())
+        if column.dtype == object:
+            return object_column(name, column, from_pandas=True)
         try:
-            found = pa.Array.from_pandas(column)
+            return pa.Array.from_pandas(column)
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise not_in_arrow(name, column.dtype, error) from error
-        if column.dtype == object:
-            require_one_zone(name, column, found.type)
-        return found
 
     def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
         # without copying the columns

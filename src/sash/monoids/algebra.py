@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from sash.expressions.tree import Expr
+from sash.expressions.tree import Expr, described
 from sash.monoids.arithmetic import Aggregated
 
 Kind = Literal["bool", "int", "float"]
@@ -266,9 +266,10 @@ class Bound(Aggregated):
     def _check(self, label: str) -> None:
         for column in self.columns:
             if not isinstance(column, str | Expr):
+                name = getattr(column, "name", "")
                 raise TypeError(
-                    f"{label} must be bound to columns by name, or to expressions made with sash.expr; got {column!r}, "
-                    f"a {type(column).__name__}"
+                    f"{label} takes the names of columns, or expressions made with sash.expr; got {described(column)}: "
+                    f"write {label}({name if name and isinstance(name, str) else 'x'!r}); the frame is for sash.rolling"
                 )
         least, most = self.monoid.arity
         if self.condition is not None and most == 0:

@@ -85,12 +85,48 @@ class Aggregated:
     def __pow__(self, other: object) -> NoReturn:
         self._refuse("**", other)
 
+    def __abs__(self) -> NoReturn:
+        self._refuse_function("abs")
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        self._refuse_function("round")
+
+    def __float__(self) -> NoReturn:
+        self._refuse_function("float")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_options: Any) -> Formula:
+        """Arithmetic with a scalar of NumPy; NumPy's functions of an aggregate are refused."""
+        function = _UFUNCS.get(ufunc.__name__) if method == "__call__" else None
+        if function is None:
+            self._refuse_function(f"np.{ufunc.__name__}")
+        if any(getattr(one, "ndim", 0) for one in inputs):
+            raise TypeError(f"{self!r} {function} an array: aggregates are combined with aggregates and numbers only")
+        return Formula("negate", (self,)) if function == "negate" else _formula(function, *inputs)
+
+    if not TYPE_CHECKING:  # type checkers would take any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises AttributeError, with what to write: an aggregate is a description, and has no methods of data."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            what = f"{self!r} has no attribute {name!r}"
+            if name in ("alias", "name", "rename", "label", "as_"):
+                raise AttributeError(f"{what}: a result is named by its keyword, sash.rolling(df, '1h', high={self!r})")
+            raise AttributeError(f"{what}: it describes a result. {_ON_RESULT}")
+
+    def _refuse_function(self, function: str) -> NoReturn:
+        raise TypeError(f"{function} of {self!r}: aggregates have + - * / and unary - only. {_ON_RESULT}")
+
     def _refuse(self, operator: str, other: object) -> NoReturn:
         """Refuse an operator that formulas do not have, with what to do instead."""
         raise TypeError(
             f"{self!r} {operator} {other!r}: aggregates have + - * / and unary - only. For other operators use the "
             "column of the result; for a condition on rows use where="
         )
+
+
+_ON_RESULT = "Apply it to the column of the result: sash.rolling(…)['y']"
+_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "negative": "negate"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +205,7 @@ def _operand(value: Any) -> Any:
     """An operand: an aggregate, or a number as a literal. Raises ValueError for NaN, infinities and beyond 64 bits."""
     if isinstance(value, Aggregated):
         return value
-    item = getattr(value, "item", None)
+    item = None if getattr(value, "ndim", 0) else getattr(value, "item", None)
     value = item() if item is not None else value  # a scalar of NumPy
     if isinstance(value, bool) or not isinstance(value, int | float):
         return NotImplemented

@@ -18,9 +18,10 @@ from sash.monoids.order_statistics import (
 
 @binds(Median)
 def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
-    """Median: the middle value of the numbers of column `x` in the window, exactly; of two, halfway between them.
+    """Median: the middle value of column `x` in the window, exactly; of two, halfway between them.
 
-    Nulls are skipped; a window without values gives null; a NaN makes the median NaN. Result: a float.
+    Nulls are skipped; a window without values gives null; a NaN makes the median NaN. Result: a float; a decimal with
+    four more places for decimals, the type of `x` for durations, timestamps and times, a timestamp for dates.
 
     >>> import sash
     >>> window = sash.Window(3, sash.median("x"))
@@ -34,8 +35,8 @@ def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "linear", where: Condition = None) -> Bound:
     """Quantile (percentile) of column `x` in the window, exactly: the value at position q * (n - 1) in sorted order.
 
-    Nulls are skipped; a window without values gives null; a NaN makes the quantile NaN. Result: a float, or the type of
-    `x` if `interpolation` chooses a value.
+    Nulls are skipped; a window without values gives null; a NaN makes the quantile NaN. Result: as of `median`, or the
+    type of `x` if `interpolation` chooses a value.
 
     q: the quantile, in 0..1: 0.99 is the 99th percentile.
     interpolation: the rule for a position between two values. "linear" and "midpoint" compute a number between them;

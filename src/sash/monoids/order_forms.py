@@ -54,7 +54,7 @@ class TreeForm(Monoid):
 class BetweenForm(TreeForm):
     """A quantile that is a number between two values. The state is (number of values, lower value, upper value)."""
 
-    domain = ("number",)
+    domain: tuple[Domain, ...] = ("number",)
 
     def __init__(self, name: str, q: float, rule: int) -> None:
         super().__init__(name, (0, None, None))
@@ -81,6 +81,24 @@ class BetweenForm(TreeForm):
         if a[1] is None:  # a test of the value: typed, it is never None, and no optional result is compiled
             return None
         return interpolated(float(a[1]), float(a[2]), quantile_place(a[0], self.q, self.rule)[1])
+
+
+class AroundForm(BetweenForm):
+    """The values around the place of a quantile, and the fraction of the way from the lower to the upper one.
+
+    The engine computes what lies between them (`engine/between_columns.py`): they may be codes of values.
+    """
+
+    domain = ("ordered",)
+
+    def __init__(self, name: str, q: float, rule: int) -> None:
+        super().__init__(name, q, rule)
+        self.clean = positive_zero
+
+    def lower(self, a: Any) -> Any:
+        if a[1] is None:
+            return None
+        return (a[1], a[2], quantile_place(a[0], self.q, self.rule)[1])
 
 
 class ChosenForm(TreeForm):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from sash.monoids import multiset
@@ -71,7 +73,7 @@ def interpolated(low: float, high: float, fraction: float) -> float:
     return low + step * fraction
 
 
-class _Counted(Monoid):
+class Counted(Monoid):
     """An aggregate of the multiset of values."""
 
     identity: Any = multiset.EMPTY
@@ -92,10 +94,10 @@ class _Counted(Monoid):
         return multiset.difference(total, oldest)
 
 
-class Quantile(_Counted):
+class Quantile(Counted):
     """The value below which the fraction `q` of the values lies, exactly.
 
-    `interpolation` is the rule between two values: "linear", "midpoint" (floats, of numbers only), "lower", "higher",
+    `interpolation` is the rule between two values: "linear", "midpoint" (numbers between them), "lower", "higher",
     "nearest" (the even place of two equally near ones) or "equiprobable" (the least value that at least q of the values
     do not exceed), which choose a value, of any type with an order. NaN if a value is NaN.
 
@@ -123,7 +125,7 @@ class Quantile(_Counted):
         return (BetweenForm if self.interpolation in BETWEEN else ChosenForm)(self.name, self.q, self.rule)
 
 
-class Median(_Counted):
+class Median(Counted):
     """The middle value, of two the number halfway between them. NaN if a value is NaN.
 
     >>> m = Median()
@@ -156,10 +158,14 @@ def quantile(values: multiset.Multiset, q: float, rule: int) -> Any:
     if INTERPOLATIONS[rule] not in BETWEEN:
         return low
     high = multiset.select(values, place + 1) if fraction else low
+    if not isinstance(low, int | float):
+        from sash.monoids.between_values import between_objects
+
+        return between_objects(low, high, fraction)
     return interpolated(float(low), float(high), fraction)
 
 
-class Mode(_Counted):
+class Mode(Counted):
     """The most frequent value, the least of equally frequent ones. NaNs are one value, the greatest.
 
     >>> m = Mode()
@@ -179,7 +185,7 @@ class Mode(_Counted):
         return ModeForm(self.name)
 
 
-class CountDistinct(_Counted):
+class CountDistinct(Counted):
     """The number of different values, exactly; 0 if there are none. NaNs are one value; so are 1, 1.0 and True.
 
     >>> m = CountDistinct()
@@ -289,12 +295,19 @@ class PercentRank(Rank):
         return RankForm(self.name, METHODS.index(self.method), self.ascending, fraction)
 
 
+BETWEEN_OBJECTS = (Decimal, timedelta, date, time)
+"""Objects other than numbers between which a value can lie."""
+
+
 def number_key(x: Any) -> Any:
-    """The key of a number. Raises TypeError for other objects."""
-    return multiset.ordered_key(number(x))
+    """The key of a number, a decimal, a duration or a time. Raises TypeError for other objects."""
+    return multiset.ordered_key(x if isinstance(x, BETWEEN_OBJECTS) else number(x))
 
 
 def _fraction(q: Any) -> float:
+    if isinstance(q, list | tuple) and q:
+        each = ", ".join(f"q{place}=sash.quantile('x', q={one!r})" for place, one in enumerate(q, 1))
+        raise TypeError(f"q= of quantile is one number in 0..1, as a result is one value; for several write {each}")
     if isinstance(q, bool) or not isinstance(q, int | float):
         raise TypeError(f"q= of quantile must be a number in 0..1; got {q!r}, a {type(q).__name__}")
     if not 0 <= q <= 1:

@@ -26,7 +26,7 @@ NAMES: dict[str, str] = {
     **dict.fromkeys(("array_agg", "collect_list", "implode"), "collect"),
     **dict.fromkeys(("collect_set", "unique"), "collect_distinct"),
     **dict.fromkeys(("listagg", "string_agg", "group_concat", "str_join"), "concat"),
-    **dict.fromkeys(("topk", "top_k", "approx_top_k", "value_counts"), "frequent_items"),
+    **dict.fromkeys(("approx_top_k", "value_counts"), "frequent_items"),
     **dict.fromkeys(("bool_and", "every"), "all"),
     **dict.fromkeys(("bool_or", "some"), "any"),
     "bit_and_agg": "bit_and",
@@ -64,6 +64,12 @@ ARGUMENTS: dict[str, str] = {
 """Example arguments, by name in sash, if they are more than a column."""
 
 CALLS: dict[str, str] = {
+    **dict.fromkeys(
+        ("topk", "top_k", "top"),
+        "sash.max('x'), or sash.frequent_items('x') for the most frequent values, not the largest",
+    ),
+    **dict.fromkeys(("nlargest", "n_largest", "largest"), "sash.max('x'), or a sash.monoid(...) for several values"),
+    **dict.fromkeys(("nsmallest", "n_smallest", "smallest"), "sash.min('x'), or a sash.monoid(...) for several values"),
     "stddev_pop": "sash.std('x', ddof=0)",
     "var_pop": "sash.var('x', ddof=0)",
     "covar_pop": "sash.covariance('x', 'y', ddof=0)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -75,12 +76,32 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype):
         return column.cast(dtype)
     column = pc.utf8_trim_whitespace(column)
+    if pa.types.is_floating(dtype):
+        for text in column.filter(pc.match_substring_regex(column, r"^[+-]?\d{16,}$")).to_pylist():
+            try:
+                whole_float(int(text))
+            except ValueError as error:
+                raise pa.ArrowInvalid(str(error)) from None
     if not pa.types.is_timestamp(dtype):
         return column.cast(dtype)
     try:
         return column.cast(dtype)
     except pa.ArrowInvalid:  # more digits than the unit has: valid if they are zeros
         return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
+
+
+def whole_float(value: int) -> float:
+    """An integer as a float, with all its digits; trailing zeros may be those of a float that was written as text.
+
+    >>> whole_float(12345678901234567000)
+    1.2345678901234567e+19
+
+    Raises ValueError if a digit would be lost: such integers are often ids, and two of them could become equal.
+    """
+    found = float(value)
+    if int(found) != value and int(Decimal(repr(found))) != value:
+        raise ValueError(f"{value} is an integer beyond 2**53 that no float holds exactly: give the column type int64")
+    return found
 
 
 def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.pipeline.file_format import from_text, require_text_types
+from sash.engine.exact_columns import column_of
+from sash.pipeline.file_format import from_text, require_text_types, whole_float
 from sash.pipeline.source import decode_valid
 
 
@@ -61,8 +62,8 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
         if _is_text(field.type):
             return from_text(pa.array([_text(value) for value in values], pa.string()), field.type)
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-            values = _numbers(values, field.type)
-        return pa.array(values, field.type)
+            return pa.array(_numbers(values, field.type), field.type)
+        return column_of(field.name, values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"field {field.name!r}: {error}") from None
 
@@ -73,7 +74,7 @@ def _numbers(values: list[Any], dtype: pa.DataType) -> list[Any]:
     if bool in kinds:
         raise ValueError("a JSON boolean is not a number")
     if pa.types.is_floating(dtype):
-        return [float(value) if type(value) is int else value for value in values] if int in kinds else values
+        return [whole_float(value) if type(value) is int else value for value in values] if int in kinds else values
     if float in kinds:
         for value in values:
             if type(value) is float and not value.is_integer():

@@ -6,7 +6,7 @@ pyspark, and a package that is not installed does not turn every call into `Any`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypedDict, TypeVar
 
@@ -128,7 +128,7 @@ FrameT = TypeVar("FrameT", bound=PandasFrame | SchemaFrame)
 ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 """The arrays of a dict of columns; each may have a dtype of its own."""
 
-EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[Any, Any]]
+EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[Any, Any]] | Mapping[str, Sequence[Any]]
 """A frame of any kind, such as the events of `as_of`."""
 
 

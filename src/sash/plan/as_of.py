@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.as_of_query import SpineQuery
+from sash.plan.query_advice import aggregates_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +39,21 @@ def as_of(
 ) -> dict[str, NDArray[Any]]: ...
 @overload
 def as_of(
+    spine: Mapping[str, Sequence[Any]],
+    events: EventFrame,
+    windows: Windows | None = None,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    closed: Closed = "left",
+    spine_by: Columns | None = None,
+    spine_on: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> dict[str, list[Any]]: ...
+@overload
+def as_of(
     spine: FrameT,
     events: EventFrame,
     windows: Windows | None = None,
@@ -65,6 +82,7 @@ def as_of(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> pa.Table: ...
+@aggregates_named
 def as_of(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     spine: Any,
     events: EventFrame,

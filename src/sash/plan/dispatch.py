@@ -1,7 +1,7 @@
 """Find the host for the data of a query, by name: a lower layer does not import a higher one.
 
 pandas, polars, pyarrow         sash.frames
-a dict of NumPy arrays          sash.frames
+a dict of arrays or lists       sash.frames
 any other Arrow stream          sash.frames     objects with `__arrow_c_stream__`, such as DuckDB's relations
 pyspark                         sash.spark
 an iterator of record batches   sash.engine
@@ -13,8 +13,6 @@ import importlib
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from sash.plan.as_of_query import AsOfQuery
@@ -64,14 +62,14 @@ def _run(query: Query | Queries, data: Any, run: str, stream: str) -> Any:
     if package is not None:
         return getattr(host(HOSTS[package], f"{package} data"), run)(query, data)
     if _is_columns(data):
-        return getattr(host("sash.frames", "a dict of NumPy arrays"), run)(query, data)
+        return getattr(host("sash.frames", "a dict of columns"), run)(query, data)
     if hasattr(data, "__arrow_c_stream__"):
         return getattr(host("sash.frames", "an Arrow stream"), run)(query, data)
     if isinstance(data, Iterator):
         return getattr(host("sash.engine", "an iterator of record batches"), stream)(query, data)
     raise TypeError(
-        f"a query runs on pandas, polars, pyarrow and Spark frames, on dicts of NumPy arrays, on objects that give an "
-        f"Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
+        "a query runs on pandas, polars, pyarrow and Spark frames, on dicts of arrays or lists, on objects that give "
+        f"an Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"
         f"{_hint(data)}"
     )
 
@@ -94,19 +92,25 @@ def _frame_host(what: str, data: Any) -> str:
     if _is_columns(data) or hasattr(data, "__arrow_c_stream__"):
         return "sash.frames"
     raise TypeError(
-        f"as_of() takes frames of pandas, polars, pyarrow or Spark, dicts of NumPy arrays, and objects that give an "
+        f"as_of() takes frames of pandas, polars, pyarrow or Spark, dicts of arrays or lists, and objects that give an "
         f"Arrow stream; {what}= is a {type(data).__module__}.{type(data).__qualname__}{_hint(data)}"
     )
 
 
 def _is_columns(data: Any) -> bool:
-    return isinstance(data, dict) and bool(data) and all(isinstance(column, np.ndarray) for column in data.values())
+    return isinstance(data, dict) and bool(data) and all(map(_is_column, data.values()))
+
+
+def _is_column(values: Any) -> bool:
+    """Is it a sequence of values, such as an array, a list or a Series?"""
+    sized = hasattr(values, "__len__") and hasattr(values, "__getitem__")
+    return sized and not isinstance(values, str | bytes | dict)
 
 
 def _hint(data: Any) -> str:
     if not isinstance(data, dict):
         return ""
-    odd = [name for name, column in data.items() if not isinstance(column, np.ndarray)]
+    odd = [name for name, column in data.items() if not _is_column(column)]
     if not odd:
         return " without columns"
-    return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}: make it an array, or the dict a pyarrow.table"
+    return f" whose {odd[0]!r} is a {type(data[odd[0]]).__name__}: make it an array or a list of values"

@@ -107,7 +107,9 @@ def _windows(found: Plan) -> list[str]:
     specs = found.bound_query.windows
     rows = [(repr(spec.window), f"{explain_text.ends(spec)}:", explain_text.holds(spec)) for spec in specs]
     names = ["" if spec.name == repr(spec.window) else spec.name for spec in specs]
-    return table((name, *row) for name, row in zip(names, rows, strict=True)) if any(names) else table(rows)
+    lines = table((name, *row) for name, row in zip(names, rows, strict=True)) if any(names) else table(rows)
+    hints = [explain_text.zone_hint(spec, found.bound_query.time) for spec in specs]
+    return [*lines, *(hint for hint in hints if hint)]
 
 
 def _results(found: Plan) -> list[str]:

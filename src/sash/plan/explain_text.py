@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from sash.plan.slicing import sliding_range
 from sash.windows.calendar import CalendarLength
-from sash.windows.duration import Duration
+from sash.windows.duration import UNITS, Duration
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import BoundQuery, WindowSpec
     from sash.plan.planner import WindowGroup
+    from sash.plan.time_axis import TimeAxis
 
 _BOUNDS = {"right": "(]", "left": "[)", "both": "[]", "neither": "()"}
 
@@ -96,6 +97,22 @@ def ends(spec: WindowSpec) -> str:
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
     aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
     return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
+
+
+def zone_hint(spec: WindowSpec, axis: TimeAxis | None) -> str:
+    """What to write for local days in a time zone; empty if slides are no whole days, or those of a zone already."""
+    zone, window = getattr(axis and axis.type, "tz", None), spec.window
+    step, every = window.step, getattr(window, "every", None)
+    given = getattr(window, "tz", None) or getattr(every, "tz", None) or getattr(window, "offset", 0)
+    if zone in (None, "UTC", "Etc/UTC", "+00:00") or given or spec.slide != "time" or not isinstance(step, Duration):
+        return ""
+    if not step.months and step.nanoseconds % UNITS["d"]:
+        return ""
+    assert axis is not None
+    return (
+        f"{label(spec)} is cut at midnight in UTC, and {axis.column!r} is in {zone}: with tz={zone!r} the window is "
+        "cut at midnight there"
+    )
 
 
 def rows(number: int) -> str:

@@ -8,7 +8,7 @@ Queries of equal keys, order, lateness, emission and options form a group, and s
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
@@ -103,6 +103,8 @@ class Queries:
 
     @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, dict[str, NDArray[Any]]]: ...
+    @overload
+    def run(self, data: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, list[Any]]]: ...
     @overload
     def run(self, data: FrameT) -> dict[str, FrameT]: ...
     @overload

@@ -7,7 +7,7 @@ Query ──bind(schema)──▶ BoundQuery ──plan──▶ Plan ──expl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -16,6 +16,7 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
+from sash.plan.query_advice import aggregates_named
 from sash.plan.result_names import all_windows
 from sash.plan.schema_cache import SchemaCache
 from sash.windows.specs import WindowKind
@@ -110,6 +111,7 @@ class Query:
     options: Options
     aggregates: dict[str, Aggregated]
 
+    @aggregates_named
     def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
         self,
         /,
@@ -285,6 +287,8 @@ class Query:
     @overload
     def run(self, data: dict[str, ArrayT]) -> dict[str, NDArray[Any]]: ...
     @overload
+    def run(self, data: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]: ...
+    @overload
     def run(self, data: FrameT) -> FrameT: ...
     @overload
     def run(self, data: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
@@ -294,7 +298,7 @@ class Query:
         """Compute the query on a frame or a stream; the same kind of frame comes back.
 
         data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
-            pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object
+            pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object
             that exports an Arrow stream (gives a Table).
 
         Raises TypeError for any other data, and what `bind` raises for columns that do not fit.
@@ -311,6 +315,16 @@ class Query:
         spine_by: Columns | None = None,
         spine_on: str | None = None,
     ) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def as_of(
+        self,
+        spine: Mapping[str, Sequence[Any]],
+        events: EventFrame,
+        *,
+        closed: Closed = "left",
+        spine_by: Columns | None = None,
+        spine_on: str | None = None,
+    ) -> dict[str, list[Any]]: ...
     @overload
     def as_of(
         self,

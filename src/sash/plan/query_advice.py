@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import ParamSpec, TypeVar
+
+from sash.monoids.algebra import Bound
+from sash.monoids.arithmetic import Aggregated
+from sash.monoids.functions import AGGREGATES
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _WINDOW = "the window is windows=, the second argument: sash.rolling(data, 5, …) or sash.rolling(data, '1h', …)"
 _FRAME = "the window is windows=, the second argument: sash.Count(5) is ROWS 4 PRECEDING, sash.Time('1h') a RANGE"
@@ -68,6 +78,27 @@ def loop_advice(name: str) -> str:
         return ": it is an argument of sash.Query, whose operator takes streams"
     found = _LOOP.get(found, found)
     return f": {found}" if found else ""
+
+
+def aggregates_named(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses aggregates without a name with a TypeError that says how to name them."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    most = sum(one.kind in kinds for one in inspect.signature(function).parameters.values())
+
+    @functools.wraps(function)
+    def checked(*given: P.args, **named: P.kwargs) -> R:
+        first = given[most] if len(given) > most else None
+        if isinstance(first, Aggregated):
+            raise TypeError(f"aggregates are named by keywords: write {_named(first)}")
+        return function(*given, **named)
+
+    return checked
+
+
+def _named(aggregate: Aggregated) -> str:
+    name = (aggregate.monoid.name if isinstance(aggregate, Bound) else None) or "result"
+    of_sash = isinstance(aggregate, Bound) and type(aggregate.monoid) in AGGREGATES.values()
+    return f"{name}={'sash.' if of_sash else ''}{aggregate!r}"
 
 
 def argument_advice(name: str, parameters: Collection[str]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import validation
 from sash.plan.query import Query
+from sash.plan.query_advice import aggregates_named
 from sash.plan.schema_cache import remembered
 from sash.plan.time_index import time_column
 
@@ -37,6 +38,23 @@ def rolling(
     options: Options | None = None,
     **aggregates: Aggregated,
 ) -> dict[str, NDArray[Any]]: ...
+@overload
+def rolling(
+    data: Mapping[str, Sequence[Any]],
+    windows: Windows | None = None,
+    *,
+    by: Columns | None = (),
+    on: Columns | None = None,
+    lateness: Length | None = None,
+    emit: Emit = "final",
+    late: Late = "drop",
+    forget: Length | None = None,
+    ahead: Length | None = None,
+    retract: str | None = None,
+    min_periods: int = 0,
+    options: Options | None = None,
+    **aggregates: Aggregated,
+) -> dict[str, list[Any]]: ...
 @overload
 def rolling(
     data: FrameT,
@@ -90,6 +108,7 @@ def rolling(
 ) -> pa.Table: ...
 
 
+@aggregates_named
 def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     data: Any,
     windows: Windows | None = None,
@@ -113,7 +132,7 @@ def rolling(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
     `by`, then `window_start`, `window_end` and the aggregates.
 
     data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
-        pyarrow, a dict of NumPy arrays, an iterator of RecordBatches (gives an iterator), or any other object that
+        pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object that
         exports an Arrow stream (gives a Table).
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
         several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate

@@ -53,9 +53,11 @@ class TimeAxis:
             return TimeAxis(column, type_, "float")
         if is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_integer(type_):
             return TimeAxis(column, type_, "int")
+        is_text = is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_)
+        how = f": {as_times(column)}" if is_text else ": cast it"
         raise TypeError(
-            f"{what} names the column {column!r} of type {type_}; it must be a timestamp, a date, an "
-            "integer or a float: cast it"
+            f"{what} names the column {column!r} of type {type_}; it must be a timestamp, a date, an integer or a "
+            f"float{how}"
         )
 
     @property
@@ -178,6 +180,15 @@ class TimeAxis:
                 f"a time measured on the column {self.column!r} does not fit its type, {self.type}: cast the column "
                 "to int64"
             ) from None
+
+
+def as_times(column: str) -> str:
+    """How to make times of a column of text, wherever it comes from."""
+    return (
+        f"convert the text, in pandas with df[{column!r}] = pd.to_datetime(df[{column!r}]), in polars with "
+        f"df.with_columns(pl.col({column!r}).str.to_datetime()), in SQL with CAST({column} AS TIMESTAMP), in a job "
+        f'with {column} = "timestamp[us]" under [source.schema]'
+    )
 
 
 def _viewed(array: Any, kind: type[np.generic]) -> Numbers:

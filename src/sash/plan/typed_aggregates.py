@@ -10,7 +10,8 @@
 A column of type null has no values: results are nulls, of the type that numbers, text or booleans would give.
 
 Results have at most 38 digits (76 for decimals of 256 bits); one with more is an error. A mean is rounded half up.
-Durations have the unit of the column; those of dates are in seconds (for date64 in milliseconds).
+Durations have the unit of the column; those of dates are in seconds (for date64 in milliseconds). Medians, and
+quantiles between two values: `monoids/between_values.py`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sash import monoids as m
 from sash.monoids.algebra import Monoid
+from sash.monoids.between_values import MORE, BetweenValues
 from sash.monoids.custom import Custom
 from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
 from sash.monoids.no_values import NoValues
+from sash.monoids.order_statistics import BETWEEN, INTERPOLATIONS
 from sash.plan.types import domains, result
 
 if TYPE_CHECKING:
@@ -56,6 +59,9 @@ def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggreg
     if len(types) != 1:
         return None
     (type_,) = types
+    ordered = is_.is_decimal(type_) or (is_.is_temporal(type_) and not is_.is_interval(type_))
+    if ordered and (found := _between(monoid, type_)) is not None:
+        return found
     if is_.is_decimal(type_) and type(monoid) in _OF_DECIMALS:
         return _OF_DECIMALS[type(monoid)](type_)
     if is_.is_temporal(type_) and not is_.is_interval(type_):
@@ -120,6 +126,24 @@ def _mean(type_: Any) -> TypedAggregate:
 def _range(type_: Any) -> TypedAggregate:
     found = _decimal(type_, 1, 0)
     return TypedAggregate(DecimalRange(found.precision, type_.scale), found)
+
+
+def _between(monoid: Any, type_: Any) -> TypedAggregate | None:
+    """A median, or a quantile between two values, of decimals or of times; None for other aggregates."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    if type(monoid) not in (m.Median, m.Quantile) or INTERPOLATIONS[monoid.rule] not in BETWEEN:
+        return None
+    if is_.is_decimal(type_):
+        if type_.bit_width > 128:
+            return None
+        found = _decimal(type_, MORE, MORE)
+        return TypedAggregate(BetweenValues(monoid.name, monoid.q, monoid.rule, type_.scale), found)
+    is_days = is_.is_date32(type_)
+    unit = "s" if is_days else getattr(type_, "unit", "ms")
+    made = BetweenValues(monoid.name, monoid.q, monoid.rule, None, PER_SECOND[unit], 86_400 if is_days else 1)
+    return TypedAggregate(made, pa.timestamp(unit) if is_.is_date(type_) else type_)
 
 
 _OF_DECIMALS: dict[type[Monoid], Callable[[Any], TypedAggregate]] = {m.Sum: _sum, m.Mean: _mean, m.Range: _range}

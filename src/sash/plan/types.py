@@ -129,14 +129,19 @@ def check(label: str, monoid: Monoid, columns: Sequence[str], types: Sequence[pa
     """Raises TypeError, naming the aggregate, the column and its type, if the aggregate does not accept it."""
     for column, type_, domain in zip(columns, types, domains(monoid, len(types)), strict=True):
         if not admits(domain, type_):
-            raise TypeError(
-                f"{label} reads {WANTED[domain]}; the column {column!r} is of type {type_}{_hint(domain, type_)}"
-            )
+            hint = _CHOSEN if isinstance(monoid, m.Median | m.Quantile) else _hint(domain, type_)
+            raise TypeError(f"{label} reads {WANTED[domain]}; the column {column!r} is of type {type_}{hint}")
         if isinstance(monoid, SketchMonoid | m.Bloom) and not _sketchable(type_):
             raise TypeError(
                 f"{label} takes numbers, text, bytes, dates and timestamps; the column {column!r} is of type {type_}: "
                 "cast it to string"
             )
+
+
+_CHOSEN = (
+    ", between whose values there is none: quantile(…, q=0.5, interpolation='lower') chooses one of any type with an "
+    "order; decimals of up to 38 digits, durations and times have values between them"
+)
 
 
 def _hint(domain: Domain, type_: pa.DataType) -> str:
