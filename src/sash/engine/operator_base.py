@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.closed_lookup import require_closed, with_empty
+from sash.engine.closed_lookup import require_closed
 from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.key_values import decoded_schema
@@ -24,7 +24,7 @@ from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite
+from sash.engine.time_numbers import Watermark, finite, greater
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
@@ -58,8 +58,12 @@ class OpenedQuery:
 
 def progress_of(backend: LiveBackend | EagerBackend, header: Header) -> Progress:
     """The progress that a header has."""
-    held = backend.held() if header.has_held else None
-    return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
+    held, newest = backend.held() if header.has_held else None, header.newest
+    if newest is None:  # earlier versions did not save it: rows from the watermark on still wait
+        newest = greater(finite(header.watermark), backend.newest_waiting())
+    return Progress(
+        header.watermark, *header.counters, before=header.before, held=held, offset=header.offset, newest=newest
+    )
 
 
 class OperatorBase:
@@ -172,13 +176,16 @@ class OperatorBase:
         """Return the current aggregates of some keys, without a change of state.
 
         The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
-        with `every` is the slide in progress. An unknown key has nulls.
+        with `every` is the slide in progress. A key without rows in its window, an unknown one too, has what an empty
+        window gives: 0 for `count`, null for most others. So has a key that `forget` has expired at that time.
 
         With `closed` and `at` the results are those of `query.as_of` at that time, for windows without `every`:
-        `op.lookup(keys, at=t, closed="left")` has the events before t, and an unknown key has the empty values.
+        `op.lookup(keys, at=t, closed="left")` has the events before t.
 
         keys: the columns of `by`, each with its values: a dict, a frame of pandas or polars, a RecordBatch or Table.
-        at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
+        at: the time at which the windows end, as `advance` takes it. By default that of the newest row of all keys, or
+            the watermark if `advance` has raised it further: what a key gets does not depend on the other keys asked
+            for. Without `on` the windows of a key end at its last row.
         last: a shorter range to aggregate than the size of the window.
         closed: which ends belong to the windows, as in `sash.as_of`; by default those of the query.
 
@@ -212,10 +219,9 @@ class OperatorBase:
         if closed is not None:
             require_closed(self.bound_query, closed, at, reached, watermark)
         self._recover()
-        found = self.backend.lookup(columns, reached, last, watermark, closed)
-        if closed is not None:
-            found = {pair: with_empty(self.bound_query, pair, column) for pair, column in found.items()}
-        return found
+        if time is not None and reached is None:
+            reached = 0 if self.progress.newest is None else self.progress.newest
+        return self.backend.lookup(columns, reached, last, self.progress, closed)
 
     @property
     def watermark(self) -> Watermark:
