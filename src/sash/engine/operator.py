@@ -61,7 +61,9 @@ class Operator(AtomicCalls):
     >>> op.process(pa.record_batch({"k": ["a", "b", "a", "a"], "x": [3, 9, 1, 2]})).to_pydict()
     {'k': ['a', 'b', 'a', 'a'], 'x': [3, 9, 1, 2], 'high': [3, 9, 3, 2]}
 
-    An operator serves one thread at a time, and refuses a second with a RuntimeError.
+    One thread at a time changes an operator: a second one is refused with a RuntimeError. `lookup`, `snapshot` and the
+    properties may be called from any thread. They wait for the call that runs, and answer from the state that it leaves.
+    `query.reader(store)` does not wait.
 
     Raises ValueError for an unknown mode, and what `Query.bind` raises for a schema that does not fit.
     """
@@ -157,7 +159,7 @@ class Operator(AtomicCalls):
     def snapshot(self) -> bytes:
         """Return the whole state, for `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
-        with self._single:
+        with self._single.reading:
             return self._snapshot()
 
     def _snapshot(self) -> bytes:

@@ -192,8 +192,8 @@ class OperatorBase:
         Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
         watermark.
         """
-        self._require_schema("lookup")
-        with self._single:
+        with self._single.reading:
+            self._require_schema("lookup")
             return self._lookup(keys, at, last, closed)
 
     def _lookup(
@@ -227,38 +227,39 @@ class OperatorBase:
     def watermark(self) -> Watermark:
         """The watermark, in units of the time column; None before there is one."""
         self._require_opened("watermark")
-        return None if self.schema is None else self.progress.watermark
+        return self.progress.watermark
 
     @property
     def offset(self) -> Any:
         """The last `offset=` that was passed to a call: where to continue reading after a restart."""
         self._require_opened("offset")
-        return None if self.schema is None else deepcopy(self.progress.offset)
+        return deepcopy(self.progress.offset)
 
     @property
     def due(self) -> Watermark:
         """The least watermark at which something is due, in units of the time column; None if nothing is."""
         self._require_opened("due")
-        if self.schema is None:
-            return None
-        with self._single:
+        with self._single.reading:
+            if self._opened is None:
+                return None
             self._recover()
             return self.backend.due
 
     @property
     def structures(self) -> dict[tuple[str, str], str]:
         """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
-        self._require_schema("structures")
-        windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
-        found = sorted(self.backend.executed().items())
+        with self._single.reading:
+            self._require_schema("structures")
+            found = sorted(self.backend.executed().items())
+            windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
         return {(windows[w].name, aggregates[a].name): structure for (w, a), structure in found}
 
     @property
     def metrics(self) -> Metrics:
         """Counters of the operator, and the size of its state."""
-        if self.schema is None:
-            return Metrics()
-        with self._single:
+        with self._single.reading:
+            if self._opened is None:
+                return Metrics()
             self._recover()
             now = self.progress
             keys, elements, nbytes = self.backend.sizes
