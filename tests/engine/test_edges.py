@@ -121,9 +121,9 @@ def test_after_finish_no_row_is_taken(mode: Any, emit: Any) -> None:
         assert one.finish().num_rows == one.advance(GREATEST).num_rows == 0
     restored, again = Operator.restore(asked, operator.snapshot()), asked.operator(mode=mode, store=store)
     for one, advice in ((operator, "operator,"), (restored, "operator,"), (again, "operator on a new store,")):
-        for rows in (batch(("a", GREATEST, 2)), batch(("a", None, 2)), batch()):
+        for given in (batch(("a", GREATEST, 2)), batch(("a", None, 2)), batch()):
             with pytest.raises(ValueError, match=AFTER_FINISH + advice):
-                one.process(rows)
+                one.process(given)
         assert one.metrics.late == one.metrics.untimed == 0
 
 

@@ -1,8 +1,8 @@
 """A lookup without `at` answers for the newest time seen over all keys, whichever keys are asked for.
 
-    key a    · · ·  ·                  │
-    key b               ·     · ·      ·     the newest row of all
-    lookup               ──────────────┘     both windows end here: that of a is empty
+key a    · · ·  ·                  │
+key b               ·     · ·      ·     the newest row of all
+lookup               ──────────────┘     both windows end here: that of a is empty
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def session(rows: list[Row], now: int) -> list[Row]:
     return found if found and now - found[-1].t < GAP else []
 
 
-def counted(rows: list[Row], now: int) -> list[Row]:
+def counted(rows: list[Row], _: int) -> list[Row]:
     return rows[max((len(rows) // 2 + 1) * 2 - 4, 0) :]
 
 
-def punctuated(rows: list[Row], now: int) -> list[Row]:
+def punctuated(rows: list[Row], _: int) -> list[Row]:
     return rows[max((i + 1 for i, row in enumerate(rows) if row.p), default=0) :]
 
 
@@ -64,13 +64,13 @@ WINDOWS: dict[str, tuple[Any, Held]] = {
     "left": (sash.Time(8, closed="left"), lambda rows, now: [row for row in rows if now - 8 <= row.t < now]),
     "before": (sash.Time(6, shift=-4), lambda rows, now: [row for row in rows if now - 10 < row.t <= now - 4]),
     "slides": (sash.Time(8, every=4), lambda rows, now: [row for row in rows if row.t >= (now // 4 + 1) * 4 - 8]),
-    "count": (sash.Count(3), lambda rows, now: rows[-3:]),
+    "count": (sash.Count(3), lambda rows, _: rows[-3:]),
     "counted": (sash.Count(4, every=2), counted),
     "session": (sash.Session(GAP), session),
-    "lifetime": (sash.Lifetime(), lambda rows, now: rows),
-    "total": (sash.Lifetime(every=sash.Time(4)), lambda rows, now: rows),
+    "lifetime": (sash.Lifetime(), lambda rows, _: rows),
+    "total": (sash.Lifetime(every=sash.Time(4)), lambda rows, _: rows),
     "punctuation": (sash.Punctuation("p"), punctuated),
-    "delta": (sash.Delta("t", 7), lambda rows, now: [row for row in rows if rows[-1].t - row.t < 7]),
+    "delta": (sash.Delta("t", 7), lambda rows, _: [row for row in rows if rows[-1].t - row.t < 7]),
 }
 UNTIMED = ("count", "counted", "lifetime", "punctuation")
 """Windows that need no `on`."""
@@ -86,9 +86,7 @@ def results(rows: list[Row]) -> dict[str, Any]:
 def expected(name: str, rows: list[Row], now: int, forget: int | None) -> list[dict[str, Any]]:
     found = []
     for key in KEYS:
-        mine = sorted((row for row in rows if row.k == key), key=lambda row: row.t) if now >= 0 else rows
-        if now < 0:
-            mine = [row for row in rows if row.k == key]
+        mine = sorted((row for row in rows if row.k == key), key=lambda row: row.t)  # stable: without times by arrival
         if forget is not None:
             breaks = [i for i in range(1, len(mine)) if mine[i].t - mine[i - 1].t > forget]
             mine = mine[breaks[-1] if breaks else 0 :] if mine and now - mine[-1].t <= forget else []
@@ -168,7 +166,7 @@ def test_without_a_time_the_windows_of_a_key_end_at_its_last_row(name: str) -> N
     op = query.operator(SCHEMA, store=store)
     rows = [Row("ab"[i % 3 == 2], 0, i, i == 4) for i in range(9)]
     op.process(table(rows))
-    wanted = expected(name, rows, -1, None)
+    wanted = expected(name, rows, 0, None)
     for one in answers(query, op, store):
         assert one.lookup({"k": KEYS}).to_pylist() == wanted
         assert each(one.lookup, KEYS) == wanted

@@ -62,8 +62,8 @@ class Operator(AtomicCalls):
     {'k': ['a', 'b', 'a', 'a'], 'x': [3, 9, 1, 2], 'high': [3, 9, 3, 2]}
 
     One thread at a time changes an operator: a second one is refused with a RuntimeError. `lookup`, `snapshot` and the
-    properties may be called from any thread. They wait for the call that runs, and answer from the state that it leaves.
-    `query.reader(store)` does not wait.
+    properties may be called from any thread. They wait for the call that runs, and answer from the state that it
+    leaves. `query.reader(store)` does not wait.
 
     Raises ValueError for an unknown mode, and what `Query.bind` raises for a schema that does not fit.
     """

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+
 import pyarrow as pa
 
 from sash.engine.input_checks import in_units

@@ -1,8 +1,8 @@
 """A guard for objects that are not thread-safe: one thread at a time is inside, and others wait or are refused.
 
-    process   ┌─── inside ───┐          process of another thread meanwhile: refused
-    lookup         waits ────┤ inside ┐ lookups wait for it, and for each other, in the order in which they came
-    lookup           waits ──────────┤ inside ┐
+process   ┌─── inside ───┐          process of another thread meanwhile: refused
+lookup         waits ────┤ inside ┐ lookups wait for it, and for each other, in the order in which they came
+lookup           waits ──────────┤ inside ┐
 """
 
 from __future__ import annotations

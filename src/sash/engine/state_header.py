@@ -127,9 +127,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("number", "page", "token")}
     counters = RowCounts(*meta["counters"])
-    found = Header(
-        watermark, before, counters, meta["offset"], meta["eager"], newest=newest, **held, **numbers_given
-    )
+    found = Header(watermark, before, counters, meta["offset"], meta["eager"], newest=newest, **held, **numbers_given)
     return found, buckets, waiting
 
 

@@ -96,9 +96,7 @@ class WatermarkTracker:
             late = all_false(count)
         late_rows = int(np.count_nonzero(late))
         if not late_rows and not untimed:
-            return ClassifiedRows(
-                time, all_true(count), all_false(count), all_false(count), watermark, _greatest(time)
-            )
+            return ClassifiedRows(time, all_true(count), all_false(count), all_false(count), watermark, _greatest(time))
         taken = timed & ~late
         return ClassifiedRows(time, taken, late, ~timed, watermark, _greatest(time[taken]), late_rows, untimed)
 

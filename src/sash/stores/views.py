@@ -1,7 +1,7 @@
 """Views: a store keeps the pages that a write replaces, as long as another thread reads the version before it.
 
-    view      ├──────────── reads ────────────┤      pages of the version at its beginning
-    writes        b1, header       b7, header        their old pages are kept for the view
+view      ├──────────── reads ────────────┤      pages of the version at its beginning
+writes        b1, header       b7, header        their old pages are kept for the view
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class View:
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """Return the pages of these names, in their order; None for one that did not exist."""
         pages = self._store.get_many(ids)  # first: what is written meanwhile is in `replaced` before
-        return [self.replaced[name] if name in self.replaced else page for name, page in zip(ids, pages, strict=True)]
+        return [self.replaced.get(name, page) for name, page in zip(ids, pages, strict=True)]
 
 
 class Views:
