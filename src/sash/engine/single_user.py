@@ -44,7 +44,7 @@ class SingleUser:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self.reading = Reading(self)
+        self.reading = SharedUse(self)
         self._users: dict[str, FrameType] = {}
         """The method that changes the object or waits to do so, and the one that is inside."""
         self._queue: deque[tuple[FrameType, threading.Lock]] = deque()
@@ -122,7 +122,7 @@ class SingleUser:
         )
 
 
-class Reading:
+class SharedUse:
     """`with guard.reading:` of a SingleUser."""
 
     def __init__(self, guard: SingleUser) -> None:

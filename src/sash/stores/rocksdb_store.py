@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet, finalize
 
-from sash.stores.page_names import encoded_names, encoded_pages
+from sash.stores.page_names import checked_names, encoded_names, encoded_pages
 from sash.stores.store import Reads
 from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
 from sash.stores.views import Views
@@ -194,9 +194,9 @@ class RocksDBStore:
 
     def delete_many(self, ids: Iterable[str]) -> None:
         """Delete these pages atomically; missing pages are ignored."""
-        batch, names = rocksdict.WriteBatch(raw_mode=True), [*ids]
-        for name in encoded_names(names):
-            batch.delete(name)
+        batch, names = rocksdict.WriteBatch(raw_mode=True), checked_names(ids)
+        for name in names:
+            batch.delete(name.encode())
         self._views.keep(self, names)
         self._commit(batch)
 

@@ -17,13 +17,17 @@ class View:
 
     def __init__(self, store: Reads) -> None:
         self._store = store
-        self.replaced: dict[str, bytes | None] = {}
+        self._replaced: dict[str, bytes | None] = {}
         """Pages that were written since, as they were before; None for one that did not exist."""
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """Return the pages of these names, in their order; None for one that did not exist."""
-        pages = self._store.get_many(ids)  # first: what is written meanwhile is in `replaced` before
-        return [self.replaced.get(name, page) for name, page in zip(ids, pages, strict=True)]
+        pages = self._store.get_many(ids)  # first: what is written meanwhile was kept before
+        return [self._replaced.get(name, page) for name, page in zip(ids, pages, strict=True)]
+
+    def keep(self, name: str, page: bytes | None) -> None:
+        """Keep a page that is about to be written, unless an older one is kept."""
+        self._replaced.setdefault(name, page)
 
 
 class Views:
@@ -54,4 +58,4 @@ class Views:
         ids = [*names]
         for name, page in zip(ids, store.get_many(ids), strict=True):
             for view in views:
-                view.replaced.setdefault(name, page)
+                view.keep(name, page)
