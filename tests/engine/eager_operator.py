@@ -69,6 +69,7 @@ class EagerOperator:
         return found
 
     def advance(self, watermark: Any) -> pa.RecordBatch:
+        watermark = getattr(watermark, "value", watermark)  # that of an Arrow scalar
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
             closing = watermark == math.inf

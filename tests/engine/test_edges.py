@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator
+from sash.engine import Operator, QueriesOperator
 from sash.stores import MemoryStore, PageError
 from tests.engine.differential import compare_with_reference
 from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
@@ -105,13 +105,36 @@ def test_a_watermark_of_nanoseconds() -> None:
     assert operator.watermark == 1_234_567_891
 
 
-def test_after_finish_every_row_is_late() -> None:
-    """After `finish` the watermark is infinite, not the greatest integer: a row at 2**63 - 1 is late."""
-    operator = query(3).operator(SCHEMA)
+AFTER_FINISH = r"process\(\) after finish\(\): the stream has ended, and every further row would be late\. Make a new "
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+@pytest.mark.parametrize("mode", ["rows", "given"])
+def test_after_finish_no_row_is_taken(mode: Any, emit: Any) -> None:
+    """After `finish` the watermark is infinite: each row, also an untimed one, would be late without a word."""
+    asked, store = query(3, emit=emit), MemoryStore()
+    operator = asked.operator(SCHEMA, mode=mode)
+    stored = asked.operator(SCHEMA, mode=mode, store=store)
+    for one in (operator, stored):
+        one.process(batch(("a", 1, 1)))
+        one.finish()
+        assert one.finish().num_rows == one.advance(GREATEST).num_rows == 0
+    restored, again = Operator.restore(asked, operator.snapshot()), asked.operator(mode=mode, store=store)
+    for one, advice in ((operator, "operator,"), (restored, "operator,"), (again, "operator on a new store,")):
+        for given in (batch(("a", GREATEST, 2)), batch(("a", None, 2)), batch()):
+            with pytest.raises(ValueError, match=AFTER_FINISH + advice):
+                one.process(given)
+        assert one.metrics.late == one.metrics.untimed == 0
+
+
+def test_after_finish_several_queries_take_no_row() -> None:
+    operator = sash.Queries(one=query(3), two=sash.Query(2, by="k", n=sash.count())).operator(SCHEMA)
     operator.process(batch(("a", 1, 1)))
-    operator.finish()
-    operator.process(batch(("a", GREATEST, 2)))
-    assert operator.metrics.late == 1
+    restored = QueriesOperator.restore(operator.queries, operator.snapshot())
+    for one in (operator, restored):
+        one.finish()
+        with pytest.raises(ValueError, match=AFTER_FINISH):
+            one.process(batch(("a", 2, 1)))
 
 
 @pytest.mark.parametrize("time", [1e19, 1e20, 1e300])

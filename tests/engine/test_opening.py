@@ -19,6 +19,10 @@ SCHEMA = pa.schema([("k", pa.dictionary(pa.int32(), pa.string())), ("t", pa.time
 EMITS = ["final", "changes", "eager"]
 
 
+def moment(seconds: int) -> pa.Scalar:
+    return pa.scalar(seconds, SCHEMA.field("t").type)
+
+
 def query(emit: str = "final", **more: Any) -> sash.Query:
     return sash.Query("60s", by="k", on="t", lateness="10s", emit=emit, total=sash.sum("x"), **more)  # type: ignore[arg-type]
 
@@ -67,11 +71,11 @@ def test_advance_and_finish_take_an_offset() -> None:
     store = MemoryStore()
     op = query().operator(SCHEMA, store=store)
     op.process(batch(0), offset=1)
-    op.advance(3, offset=2)
+    op.advance(moment(3), offset=2)
     assert op.offset == 2
-    op.advance(2)
+    op.advance(moment(2))
     assert op.offset == 2
-    op.advance(float("inf"), offset=[3])
+    op.advance(moment(99), offset=[3])
     assert query().operator(store=store).offset == [3]
 
 
@@ -203,7 +207,7 @@ def test_the_operator_that_was_opened_last_has_the_store(emit: str) -> None:
     before = dict(store.pages)
     calls = [
         lambda: old.process(batch(9)),
-        lambda: old.advance(40),
+        lambda: old.advance(moment(40)),
         old.finish,
         lambda: old.lookup({"k": ["key 1"]}),
         old.snapshot,

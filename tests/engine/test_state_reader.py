@@ -168,9 +168,52 @@ def test_a_commit_between_two_reads_is_noticed() -> None:
         assert reader.lookup(KEYS).equals(new)
 
 
+class Remote:
+    """A store that cannot show one version, such as a server."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.put_many, self.delete_many, self.scan, self.close = (
+            store.put_many, store.delete_many, store.scan, store.close
+        )  # fmt: skip
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        return self.store.get_many(ids)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_writer_that_never_rests_is_read_at_one_version(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read of pages is followed by a commit, and the lookup answers for the version at its beginning."""
+    store, rows = MemoryStore(), iter(batches(400))
+    op, beside = query(name).operator(store=store), query(name).operator()
+    reader, read, busy = query(name).reader(store), store.get_many, False
+
+    def get_many(ids: Sequence[str]) -> list[bytes | None]:
+        nonlocal busy
+        found = read(ids)
+        if not busy:
+            busy = True
+            op.process(next(rows))
+            busy = False
+        return found
+
+    for _ in range(5):
+        first = next(rows)
+        op.process(first)
+        beside.process(first)
+        reader.refresh()
+        wanted, before = beside.lookup(KEYS), op.metrics.rows_in
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "get_many", get_many)
+            assert_same(reader.lookup(KEYS), wanted)
+        assert op.metrics.rows_in > before
+        beside = sash.engine.Operator.restore(query(name), op.snapshot())
+    assert_same(reader.lookup(KEYS), op.lookup(KEYS))
+
+
 def test_a_writer_that_never_rests_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_reader, "ATTEMPTS", 5)
-    store, rows = MemoryStore(), iter(batches(60))
+    store, rows = Remote(MemoryStore()), iter(batches(60))
     op = query("rows").operator(store=store)
     op.process(next(rows))
     reader = query("rows").reader(store)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -137,7 +138,7 @@ SECONDS = int(DAY.replace(tzinfo=dt.UTC).timestamp())
         (pa.float32(), 2, 2.0),
         (pa.float64(), pa.scalar(2.5), 2.5),
         (pa.timestamp("us"), DAY, SECONDS * 10**6),
-        (pa.timestamp("ms"), SECONDS * 1000, SECONDS * 1000),
+        (pa.timestamp("ms"), pd.Timestamp(SECONDS, unit="s"), SECONDS * 1000),
         (pa.timestamp("ns"), DAY, SECONDS * 10**9),
         (pa.timestamp("s"), pa.scalar(DAY, pa.timestamp("ms")), SECONDS),
         (pa.timestamp("us", "Europe/Berlin"), DAY.replace(tzinfo=dt.UTC), SECONDS * 10**6),
@@ -166,6 +167,8 @@ def test_what_a_watermark_may_be(kind: pa.DataType, given: Any, number: Any) -> 
         (pa.float64(), math.nan),
         (pa.timestamp("us"), "2024"),
         (pa.timestamp("us"), pa.scalar("2024")),
+        (pa.timestamp("us"), 10**400),
+        (pa.date32(), SECONDS // 86400),
     ],
     ids=str,
 )

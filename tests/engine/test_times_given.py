@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,6 @@ NANOSECOND = 1_700_000_000_000_000_001
 """A time that is no float, and no whole microsecond."""
 
 TIMES: dict[str, Any] = {
-    "int": NANOSECOND,
-    "np.int64": np.int64(NANOSECOND),
-    "np.uint64": np.uint64(NANOSECOND),
     "np.datetime64": np.datetime64(NANOSECOND, "ns"),
     "pd.Timestamp": pd.Timestamp(NANOSECOND),
     "pa.scalar": pa.scalar(NANOSECOND, pa.timestamp("ns")),
@@ -47,6 +46,69 @@ def test_a_time_with_a_zone_keeps_its_nanoseconds() -> None:
     later = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
     operator.advance(later)
     assert operator.watermark == int(later.timestamp()) * 10**9
+
+
+ZONED = pa.timestamp("us", "Europe/Berlin")
+NUMBERS: list[tuple[pa.DataType, Any, str]] = [
+    (pa.timestamp("us"), 1.7e9, "pd.Timestamp(1700000000.0, unit='s')"),
+    (pa.timestamp("us"), 1_700_000_000, "pd.Timestamp(1700000000, unit='s')"),
+    (pa.timestamp("ns"), np.int64(1_700_000_000_123), "pd.Timestamp(1700000000123, unit='ms')"),
+    (pa.timestamp("ns"), np.float32(1.7e9), "pd.Timestamp(1700000000.0, unit='s')"),
+    (pa.timestamp("ns"), NANOSECOND, f"pd.Timestamp({NANOSECOND}, unit='ns')"),
+    (pa.timestamp("s"), 1_700_000_000_000_000, "pd.Timestamp(1700000000000000, unit='us')"),
+    (ZONED, 1.7e9, "pd.Timestamp(1700000000.0, unit='s', tz='Europe/Berlin')"),
+    (pa.timestamp("us"), "2024-05-01", "pd.Timestamp('2024-05-01')"),
+    (ZONED, "2024-05-01", "pd.Timestamp('2024-05-01', tz='Europe/Berlin')"),
+    (pa.date32(), 19_800, "pd.Timestamp(19800, unit='D')"),
+    (pa.date64(), 1_700_006_400_000, "pd.Timestamp(1700006400000, unit='ms')"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "advice"), NUMBERS, ids=str)
+def test_a_number_is_no_moment_of_a_column_of_times(kind: pa.DataType, given: Any, advice: str) -> None:
+    """It does not say in what unit it counts; the line that the error gives is accepted."""
+    query = sash.Query("1d", on="t", lateness="1d", n=sash.count())
+    operator = query.operator(pa.schema({"t": kind}))
+    both = sash.Queries(one=query).operator(pa.schema({"t": kind}))
+    for what, call in {
+        "advance()": operator.advance,
+        "at= of lookup()": lambda at: operator.lookup({}, at=at),
+    }.items():
+        wanted = f"{what} takes a time of column 't', of type {kind}; got {given!r}: write {advice}"
+        with pytest.raises(TypeError, match=f"^{re.escape(wanted)}$"):
+            call(given)
+    for call in (both.advance, lambda at: both.lookup({}, at=at)):
+        with pytest.raises(TypeError, match=re.escape(f": write {advice}")):
+            call(given)
+    assert operator.watermark is None
+    moment = eval(advice, {"pd": pd})
+    operator.lookup({}, at=moment)
+    operator.advance(moment)
+    assert operator.watermark is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "advice"),
+    [
+        (pa.timestamp("us"), math.inf, ": call finish() to end the stream"),
+        (pa.timestamp("us"), dt.datetime(2024, 5, 1, tzinfo=dt.UTC), ": give it without a time zone"),
+        (ZONED, pd.Timestamp(2024, 5, 1), ": give it a time zone, such as 'Europe/Berlin'"),
+    ],
+    ids=str,
+)
+def test_other_times_that_are_refused(kind: pa.DataType, given: Any, advice: str) -> None:
+    operator = sash.Query("1d", on="t", lateness="1d", n=sash.count()).operator(pa.schema({"t": kind}))
+    with pytest.raises(TypeError, match=re.escape(advice)):
+        operator.advance(given)
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_number_is_no_length_of_a_column_of_times(emit: Any) -> None:
+    query = sash.Query("1d", on="t", lateness="1d", emit=emit, n=sash.count())
+    operator = query.operator(pa.schema({"t": pa.timestamp("us")}))
+    operator.process({"t": [dt.datetime(2024, 5, 1)]})
+    with pytest.raises(TypeError, match=r"last= of lookup\(\) is 600, and the column 't' .* such as '10s'"):
+        operator.lookup({}, last=600)
 
 
 @pytest.mark.parametrize(("given", "reached"), [(2.5, 3), (np.float32(2.5), 3), (1e300, 2**63 - 1), (2**70, 2**63 - 1)])

@@ -14,7 +14,7 @@ from sash.testing.compare import assert_same
 from tests.frames.frame_cases import CLOSED
 from tests.shared.as_of_oracle import brute_force
 from tests.shared.effort import share
-from tests.shared.queries import SCALES, Scale, combined, loose
+from tests.shared.queries import SCALES, Scale, combined, fewest_rows, loose
 from tests.shared.streams import batch_of, events
 
 BY: list[tuple[str, ...]] = [("k",), (), ("k", "j"), ("j",), ("d", "i")]
@@ -38,7 +38,9 @@ def asked(draw: st.DrawFn, scale: Scale) -> sash.Query:
     found = draw(st.lists(one, min_size=1, max_size=3))
     windows = found[0] if len(found) == 1 else {f"w{i}": window for i, window in enumerate(found)}
     made, own = draw(combined(one, True))
-    arguments: dict[str, Any] = {"by": draw(st.sampled_from(BY)), "min_periods": draw(st.sampled_from([0, 0, 1, 2]))}
+    used = [*found, *(leaf.window for one in made.values() for leaf in one.leaves())]
+    periods = min(draw(st.sampled_from([0, 0, 1, 2])), fewest_rows(used))
+    arguments: dict[str, Any] = {"by": draw(st.sampled_from(BY)), "min_periods": periods}
     arguments["on"] = draw(st.sampled_from([["t"], ["t", "q"]]))
     return sash.Query(None if own else windows, **arguments, **cast(dict[str, Any], made))
 

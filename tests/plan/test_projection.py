@@ -105,6 +105,30 @@ def test_types_of_formulas() -> None:
         (lambda: Query(3, min_periods=-1, x=sash.sum("i")), ValueError, "min_periods= must be 0 or more; got -1"),
         (lambda: Query(3, min_periods=1.5, x=sash.sum("i")), TypeError, "min_periods= must be a number of inputs"),
         (lambda: Query(3, min_periods=True, x=sash.sum("i")), TypeError, "got True, a bool"),
+        (
+            lambda: Query(3, min_periods=4, x=sash.sum("i")),
+            ValueError,
+            r"min_periods=4 is more than the 3 rows of the window, Count\(3\), so .* give at most min_periods=3, or",
+        ),
+        (
+            lambda: Query({"a": 9, "b": Count(2, full=True)}, min_periods=3, x=sash.sum("i")),
+            ValueError,
+            r"min_periods=3 is more than the 2 rows of the window 'b', Count\(2, full=True\)",
+        ),
+        (
+            lambda: Query(min_periods=3, on="t", x=sash.sum("i").over(Count(2, shift=-1)) / sash.sum("i").over("1h")),
+            ValueError,
+            r"min_periods=3 is more than the 2 rows of the window .*Count\(2, shift=-1\)",
+        ),
+        (lambda: Query(Count(2, every="1h"), on="t", min_periods=3, x=sash.sum("i")), ValueError, "the 2 rows of the"),
+        (lambda: sash.rolling(pa.table({"i": [1]}), 2, min_periods=3, x=sash.sum("i")), ValueError, "the 2 rows of"),
+        (
+            lambda: sash.as_of(
+                pa.table({"t": [1]}), pa.table({"t": [1], "i": [1]}), 2, on="t", min_periods=3, x=sash.sum("i")
+            ),
+            ValueError,
+            "min_periods=3 is more than the 2 rows of the window",
+        ),
         (lambda: Query(x=sash.sum("i").over([1])), TypeError, r"over\(\) of x=.* must be a window such as"),
         (lambda: sash.sum("i").over(None), TypeError, "takes a window such as"),
         (lambda: sash.sum("i").over(2).over(3), ValueError, "has a window already"),

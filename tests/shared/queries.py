@@ -14,6 +14,7 @@ The queries are for the columns that `tests.shared.streams` makes:
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -68,6 +69,10 @@ class Scale:
     def number(self, ticks: int) -> Any:
         """A time in units of the column."""
         return self.origin + ticks * self.units
+
+    def moment(self, ticks: int) -> Any:
+        """A time as `advance` takes it: a number for a column of numbers."""
+        return pa.scalar(self.number(ticks), self.type) if self.unit else self.number(ticks)
 
 
 SCALES = (
@@ -334,10 +339,15 @@ def queries(
         in_rows = any(one.slide == "rows" for one in used)
         if draw(st.integers(0, 2)) == 2 and not (emit == "eager" and in_rows):
             arguments["forget"] = scale.length(draw(_sizes))
-    arguments["min_periods"] = draw(st.sampled_from([0, 0, 0, 1, 2, 3]))
+    arguments["min_periods"] = min(draw(st.sampled_from([0, 0, 0, 1, 2, 3])), fewest_rows(used))
     if scale is not None and not own and draw(st.integers(0, 3)) == 3:
         made["e"] = _by_time(draw(st.sampled_from([_f.ewm_mean, _f.ewm_var])), scale)
     return Query(None if own else found, **arguments, **cast(dict[str, Any], made))
+
+
+def fewest_rows(windows: Iterable[Any]) -> int:
+    """The least size of the Count windows among these, which is the most that `min_periods` may be."""
+    return min((one.size for one in windows if isinstance(one, Count)), default=1 << 30)
 
 
 def _by_time(aggregate: Any, scale: Scale) -> Bound:

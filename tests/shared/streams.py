@@ -195,7 +195,7 @@ def calls(draw: st.DrawFn, query: Query, scale: Scale | None, mode: str = "rows"
         steps.append(StreamStep("process", piece))
         if scale is not None and mode != "sorted" and draw(may_advance):
             now = start + sum(row.on for row in rows[:seen])
-            steps.append(StreamStep("advance", scale.number(now + draw(st.integers(-12, 3)))))
+            steps.append(StreamStep("advance", scale.moment(now + draw(st.integers(-12, 3)))))
         if draw(st.sampled_from([False, False, True])):
             steps.append(StreamStep("snapshot"))
     return Case(query, batch.schema, mode, (*steps, StreamStep("finish")))

@@ -116,7 +116,8 @@ class Play:
     def _has_reached(self, watermark: Any, step: StreamStep) -> bool:
         if step.call == "process" or watermark is None:
             return False
-        return bool(watermark >= (math.inf if step.call == "finish" else step.argument))
+        reached = getattr(step.argument, "value", step.argument)
+        return bool(watermark >= (math.inf if step.call == "finish" else reached))
 
     def rest(self, operator: Operator, store: Store, found: list[pa.RecordBatch]) -> None:
         """Make the calls that follow those with the results `found`, reopening where the case does."""

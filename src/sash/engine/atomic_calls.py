@@ -91,4 +91,5 @@ class AtomicCalls(ObservedCalls, OperatorBase):
     def header(self, now: Progress | None = None) -> Header:
         """The header of the state; of another progress, if it is given."""
         now = self.progress if now is None else now
-        return Header(now.watermark, now.before, now.counts, now.offset, self.query.emit == "eager", now.held)
+        eager = self.query.emit == "eager"
+        return Header(now.watermark, now.before, now.counts, now.offset, eager, now.held, newest=now.newest)

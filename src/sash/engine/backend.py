@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sash.engine.output import Output
 from sash.engine.state_header import StoredState
-from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
 
 
@@ -43,9 +42,3 @@ class Backend:
         """Raises RuntimeError if another operator was opened on the store since."""
         if self.durable is not None:
             self.durable.transaction.require_owner()
-
-    def lookup_time(self, at: Watermark, newest: Watermark, watermark: Watermark) -> Watermark:
-        """The time of a lookup: `at`, or else the later of the newest row of its keys and the watermark."""
-        if at is not None or self.bound_query.time is None:
-            return at
-        return max((x for x in (newest, watermark) if x is not None), default=0)

@@ -72,15 +72,9 @@ def require_before(last: Numbers, at: float, closed: str, window: WindowSpec) ->
         )
 
 
-def with_empty(
-    bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array, among: Flags | None = None
-) -> pa.Array:
-    """Replace the nulls of unknown keys by the empty value of their aggregate.
-
-    among: the results in which to replace nulls; None: all.
-    """
+def with_empty(bound_query: BoundQuery, pair: tuple[int, int], column: pa.Array, absent: Flags) -> pa.Array:
+    """Give keys without state what a window without rows gives: the empty value of their aggregate."""
     window, aggregate = bound_query.windows[pair[0]], bound_query.aggregates[pair[1]]
-    if aggregate.monoid.empty is None or window.full or not column.null_count:
+    if aggregate.monoid.empty is None or window.full or not absent.any():
         return column
-    missing = column.is_null() if among is None else pc.and_(column.is_null(), pa.array(among))
-    return pc.if_else(missing, aggregate.array([aggregate.monoid.empty])[0], column)
+    return pc.if_else(pa.array(absent), aggregate.array([aggregate.monoid.empty])[0], column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
@@ -14,10 +15,11 @@ from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
 from sash.engine.lookup import Pairs
+from sash.engine.metrics import Progress
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark
+from sash.engine.time_numbers import Watermark, finite
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
@@ -121,11 +123,21 @@ class EagerBackend(Backend):
     # ---- lookups ----
 
     def lookup(
-        self, columns: list[pa.Array], at: Watermark, last: Length | None, watermark: Watermark, closed: Closed | None
+        self,
+        columns: list[pa.Array],
+        at: Watermark,
+        last: Length | None,
+        now: Progress,
+        closed: Closed | None,
     ) -> Pairs:
-        """A column for each pair of window and aggregate, in the order of these keys."""
-        found = EagerLookup(self.engine, columns, watermark, closed)
-        return found.results(self.lookup_time(at, found.newest(), watermark), last)
+        """A column for each pair of window and aggregate, in the order of these keys; `at`: None without `on`."""
+        return EagerLookup(self.engine, columns, finite(now.watermark), closed).results(at, last)
+
+    def newest_waiting(self) -> Watermark:
+        """The greatest time of a row of the keys that have not expired; None if there are none."""
+        state = self.engine.state
+        alive = np.flatnonzero(state.alive)
+        return state.last[alive].max().item() if len(alive) and self.bound_query.time is not None else None
 
     @property
     def due(self) -> Watermark:

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import array
-from sash.engine.closed_lookup import closed_as, ends_with_peers, holds_own_time
+from sash.engine.closed_lookup import closed_as, ends_with_peers, holds_own_time, with_empty
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_rules import WindowRule
 from sash.engine.eager_state import AggregateRaised
 from sash.engine.key_values import format_key, key_column
 from sash.engine.lookup import Pairs, Side, open_slide, shorter, window_start
 from sash.engine.row_errors import aggregate_failure
-from sash.engine.time_numbers import Watermark, is_gap
+from sash.engine.time_numbers import Watermark, beyond, is_gap, later
 from sash.kernels.loops.array_types import Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges
 from sash.kernels.loops.eager_trees import ASKING
@@ -55,10 +55,6 @@ class EagerLookup:
         self.asked = np.where(alive, found, -1)
         self.slots = np.unique(self.asked[alive])
 
-    def newest(self) -> Watermark:
-        """The time of the newest row of these keys; None if they have none."""
-        return self.state.last[self.slots].max().item() if len(self.slots) else None
-
     def results(self, at: Watermark, last: Length | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys. Raises a monoid's exception."""
         rules, state = self.state.rules.rules, self.state
@@ -79,11 +75,13 @@ class EagerLookup:
                 slot = ranges.table[failed.place : failed.place + 1, SLOT]
                 where += format_key(self.engine.bound_query.by, state.keys.keys(slot))
             raise aggregate_failure(self.engine.bound_query, raised.number, failed, where) from failed.error
-        order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
+        absent = self.asked < 0
+        order = array(np.searchsorted(self.slots, self.asked), ~absent)
         found: Pairs = {}
         for w, number in self.engine.bound_query.projection.asked:
             places = np.arange(w * len(self.slots), (w + 1) * len(self.slots))
-            found[w, number] = state.aggregates[number].column(answers[number], ranges, places).take(order)
+            column = state.aggregates[number].column(answers[number], ranges, places).take(order)
+            found[w, number] = with_empty(self.engine.bound_query, (w, number), column, absent)
         return found
 
     def _times(self, slot: int) -> tuple[int, Numbers]:
@@ -105,6 +103,9 @@ class EagerLookup:
             if self.watermark is not None:
                 until = max(until, int(time.searchsorted(self.watermark)))
         lo, hi = self._bounds(rule, size, slot, at, until)
+        silence = self.engine.bound_query.forget
+        if silence is not None and at is not None and until and (beyond(later(time[until - 1 : until], silence)) <= at):
+            lo = hi
         begin = 0
         forget, gap, _ = rule.columns
         if hi > 0 and gap >= 0 and (kind == "running" or forget >= 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -125,14 +125,24 @@ def _joined(table: pa.Table) -> pa.RecordBatch:
 
 
 def number(watermark: GivenTime, axis: TimeAxis, what: str = "advance()") -> float:
-    """A time as a number in units of its column. Raises TypeError, naming `what`, if it is of another kind."""
-    if isinstance(watermark, bool) or not isinstance(watermark, int | float | np.integer | np.floating):
-        found = _of_time(watermark, axis)
-        if found is None:
-            raise TypeError(f"{what} takes a time of column {axis.column!r}, of type {axis.type}; got {watermark!r}")
-        return found
-    if watermark != watermark:
+    """A time as a number in units of its column. Raises TypeError, naming `what`, if it is of another kind.
+
+    For a column of dates or timestamps a number is of another kind: it does not say in what unit it counts.
+    """
+    is_number = not isinstance(watermark, bool) and isinstance(watermark, int | float | np.integer | np.floating)
+    if is_number and watermark != watermark:
         raise ValueError(f"{what} takes a time; got NaN")
+    found = _of_time(watermark, axis) if axis.timed or not is_number else in_units(watermark, axis)
+    if found is None:
+        raise TypeError(
+            f"{what} takes a time of column {axis.column!r}, of type {axis.type}; got {watermark!r}"
+            + (_time_advice(watermark, axis) if axis.timed else "")
+        )
+    return found
+
+
+def in_units(watermark: Any, axis: TimeAxis) -> float:
+    """A number in units of a column, rounded up and limited to the numbers that the column can have."""
     if axis.kind == "float":
         try:
             return float(watermark)
@@ -141,6 +151,26 @@ def number(watermark: GivenTime, axis: TimeAxis, what: str = "advance()") -> flo
     if isinstance(watermark, float | np.floating):  # a row at 2 is final with W = 2.5, as it is with 3
         watermark = math.ceil(max(min(watermark, 2.0**64), -(2.0**64)))
     return max(min(int(watermark), LAST), -LAST - 1)  # no row is beyond 64 bits
+
+
+def _time_advice(value: Any, axis: TimeAxis) -> str:
+    """The line to write for a time of a column of dates or timestamps; "" where it is not known."""
+    zone = getattr(axis.type, "tz", None)
+    in_zone = "" if zone is None else f", tz={zone!r}"
+    if isinstance(value, str):
+        return f": write pd.Timestamp({value!r}{in_zone})"
+    value = value.item() if isinstance(value, np.integer | np.floating) else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        size = abs(float(max(min(value, LAST), -LAST))) if isinstance(value, int) else abs(value)
+        if math.isinf(size):
+            return ": call finish() to end the stream" if value > 0 else ""
+        if axis.has_dates and size < 1e6:
+            return f": write pd.Timestamp({value!r}, unit='D')"
+        unit = next((unit for unit, most in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < most), "ns")
+        return f": write pd.Timestamp({value!r}, unit={unit!r}{in_zone})"
+    if isinstance(value, datetime) and not axis.has_dates and (value.tzinfo is None) != (zone is None):
+        return ": give it without a time zone" if zone is None else f": give it a time zone, such as {zone!r}"
+    return ""
 
 
 def _scalar(value: Any) -> pa.Scalar:
@@ -152,6 +182,8 @@ def _scalar(value: Any) -> pa.Scalar:
 
 def _of_time(watermark: Any, axis: TimeAxis) -> float | None:
     """A datetime, date or Arrow scalar in units of the column, rounded up; None if it is of another kind."""
+    if axis.timed and isinstance(watermark, int | float | np.integer | np.floating | str):
+        return None
     try:
         scalar = watermark if isinstance(watermark, pa.Scalar) else _scalar(watermark)
         if pa.types.is_timestamp(scalar.type) and axis.timed:

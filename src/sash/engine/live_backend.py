@@ -15,19 +15,20 @@ import pyarrow as pa
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.bounded_finish import close_groups, closes_in_groups
-from sash.engine.closed_lookup import holds_own_time, with_empty
+from sash.engine.closed_lookup import holds_own_time
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup, Pairs
 from sash.engine.memory_bound import MemoryBound
+from sash.engine.metrics import Progress
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import BufferState, ReorderBuffer, TimedRows, time_sorted
 from sash.engine.state_codec import StateCodec
 from sash.engine.state_header import Header
 from sash.engine.step_data import StepResult
-from sash.engine.time_numbers import Watermark, later
+from sash.engine.time_numbers import Watermark, finite, later
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.stores import MemoryStore, Store
@@ -216,10 +217,20 @@ class LiveBackend(Backend):
 
     # ---- lookups ----
 
+    def newest_waiting(self) -> Watermark:
+        """The greatest time of a buffered row in the store; None if there is none."""
+        assert self.durable is not None
+        return max((page.high for page in self.durable.buffered.waiting), default=None)
+
     def lookup(
-        self, columns: list[pa.Array], at: Watermark, last: Length | None, watermark: Watermark, closed: Closed | None
+        self,
+        columns: list[pa.Array],
+        at: Watermark,
+        last: Length | None,
+        now: Progress,
+        closed: Closed | None,
     ) -> Pairs:
-        """A column for each pair of window and aggregate, in the order of these keys."""
+        """A column for each pair of window and aggregate, in the order of these keys; `at`: None without `on`."""
         rows = len(columns[0]) if columns else 1
         if self.durable is not None:
             try:
@@ -227,11 +238,10 @@ class LiveBackend(Backend):
                 self._take_waiting(self.durable)
             finally:
                 self.durable.transaction.forget_reads()
-        waiting = later = None
-        if self.buffer is not None and len(self.buffer):
-            waiting = self.buffer.rows()
-            if at is not None:
-                later = waiting.take(np.flatnonzero(waiting.time > at))
+        waiting = self.buffer.rows() if self.buffer is not None and len(self.buffer) else now.held
+        if waiting is not None:
+            assert at is not None
+            if (waiting.time > at).any():
                 waiting = waiting.take(self._visible(waiting.time, at))
             if closed is not None and not holds_own_time(closed):
                 waiting = waiting.take(np.flatnonzero(waiting.time < at))
@@ -241,12 +251,8 @@ class LiveBackend(Backend):
             self.emitter.begin()
         self._marks = None, None
         try:
-            found.begin()
-            results = found.results(self.lookup_time(at, found.newest(), watermark), last, watermark)
-            if later is not None and len(later):
-                known = found.keys_in(later)
-                return {pair: with_empty(self.bound_query, pair, one, known) for pair, one in results.items()}
-            return results
+            found.begin(at)
+            return found.results(at, last, finite(now.watermark))
         finally:
             if found.has_stepped:
                 self.recover()

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sash.engine import slide_grid
 from sash.engine.arrow_arrays import all_true, array
-from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before
+from sash.engine.closed_lookup import closed_as, ends_with_peers, require_before, with_empty
 from sash.engine.exact_columns import column_of
 from sash.engine.input_checks import GivenKeys, record_batch
 from sash.engine.key_table import KeyTable
@@ -33,10 +33,10 @@ from sash.engine.row_assigner import RowAssigner
 from sash.engine.row_errors import aggregate_failure
 from sash.engine.running_assigner import RunningAssigner
 from sash.engine.step_data import StepRows, WindowRanges
-from sash.engine.time_numbers import Watermark, below, moved_bounds, moved_times
+from sash.engine.time_numbers import Watermark, below, beyond, later, moved_bounds, moved_times
 from sash.engine.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
+from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
@@ -101,8 +101,8 @@ class Lookup:
         self.asked = self.slots = NO_INTS
         self.has_stepped = False
 
-    def begin(self) -> None:
-        """Find the keys, and process their buffered rows."""
+    def begin(self, at: Watermark) -> None:
+        """Find the keys, and process their buffered rows; keys that `forget` has expired at that time are not found."""
         known = self.engine.keys.find(self.keys, self.rows, insert=False)
         waiting = None if self.waiting is None or not len(self.waiting) else self._of_keys(self.waiting)
         if waiting is not None or not self.of_rows:
@@ -113,8 +113,13 @@ class Lookup:
                 self._restart(mine.touched)
             self.engine.step(given, beside=NO_INTS if self.of_rows else known.touched)
             known = self.engine.keys.find(self.keys, self.rows, insert=False)
-        self.asked = known.slots
-        self.slots = np.unique(known.slots[known.slots >= 0])
+        self.asked, forget = known.slots, self.bound_query.forget
+        if forget is not None and at is not None:
+            some = np.flatnonzero(self.asked >= 0)
+            last = self.engine.table["stamps"][self.asked[some], LAST]
+            self.asked = self.asked.copy()
+            self.asked[some[beyond(later(last, forget)) <= at]] = -1
+        self.slots = np.unique(self.asked[self.asked >= 0])
 
     def _of_keys(self, waiting: TimedRows) -> TimedRows | None:
         """The buffered rows of these keys; None if there are none."""
@@ -123,22 +128,11 @@ class Lookup:
         mine = np.flatnonzero(asked.find(self._key_columns(waiting), len(waiting), insert=False).slots >= 0)
         return waiting.take(mine) if len(mine) else None
 
-    def keys_in(self, rows: TimedRows) -> Flags:
-        """Which of the keys asked for have some of these rows."""
-        table = KeyTable(self.engine.keys.types)
-        table.find(self._key_columns(rows), len(rows))
-        found: Flags = table.find(self.keys, self.rows, insert=False).slots >= 0
-        return found
-
     def _key_columns(self, rows: TimedRows) -> list[pa.Array]:
         return [key_column(rows.table.column(name)) for name in self.bound_query.by]
 
     def _nothing(self) -> TimedRows:
         return TimedRows.none(decoded_schema(self.bound_query.schema), self.engine.numbers)
-
-    def newest(self) -> Watermark:
-        """The time of the newest row of these keys; None if they have none."""
-        return None if not len(self.slots) else self.engine.table["stamps"][self.slots, LAST].max().item()
 
     def results(self, at: Watermark, last: Length | None, watermark: Watermark) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys asked for."""
@@ -149,7 +143,8 @@ class Lookup:
                 self._restart(self.slots)
 
     def _results(self, at: Watermark, last: Length | None) -> Pairs:
-        order = array(np.searchsorted(self.slots, self.asked), self.asked >= 0)
+        absent = self.asked < 0
+        order = array(np.searchsorted(self.slots, self.asked), ~absent)
         found: Pairs = {}
         for assigner, aggregates in self.engine.groups:
             windows = [self._window(assigner, w, at, last) for w in range(len(assigner.windows))]
@@ -161,7 +156,7 @@ class Lookup:
             for number, columns in made.items():
                 pairs = zip(windows, columns, strict=True)
                 found |= {(window.window, number): one.take(order) for window, one in pairs if one is not None}
-        return found
+        return {pair: with_empty(self.bound_query, pair, column, absent) for pair, column in found.items()}
 
     def _restart(self, slots: Ints) -> None:
         """Reset the structures of slots."""

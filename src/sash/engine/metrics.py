@@ -54,6 +54,8 @@ class Progress:
     late_rows: tuple[pa.RecordBatch, ...] = ()
     offset: Any = None
     """The caller's position in its source."""
+    newest: Watermark = None
+    """The greatest time of all accepted rows and of `advance`: the time of a lookup without `at`."""
 
     @property
     def counts(self) -> RowCounts:

@@ -32,7 +32,7 @@ from sash.engine.partials import export_partials, import_partials
 from sash.engine.reorder_buffer import TimedRows, joined_rows
 from sash.engine.root_page import stored_schema
 from sash.engine.state_header import token_of
-from sash.engine.time_numbers import finite, stored_time_type
+from sash.engine.time_numbers import Watermark, finite, greater, stored_time_type
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
@@ -61,7 +61,9 @@ class Operator(AtomicCalls):
     >>> op.process(pa.record_batch({"k": ["a", "b", "a", "a"], "x": [3, 9, 1, 2]})).to_pydict()
     {'k': ['a', 'b', 'a', 'a'], 'x': [3, 9, 1, 2], 'high': [3, 9, 3, 2]}
 
-    An operator serves one thread at a time, and refuses a second with a RuntimeError.
+    One thread at a time changes an operator: a second one is refused with a RuntimeError. `lookup`, `snapshot` and the
+    properties may be called from any thread. They wait for the call that runs, and answer from the state that it
+    leaves. `query.reader(store)` does not wait.
 
     Raises ValueError for an unknown mode, and what `Query.bind` raises for a schema that does not fit.
     """
@@ -110,7 +112,7 @@ class Operator(AtomicCalls):
         offset: Any = None,
         before_commit: BeforeCommit | None = None,
     ) -> pa.RecordBatch:
-        """Take a batch of rows, and return the results that are due now.
+        """Take a batch of rows, and return the results that are due now. Not after `finish`.
 
         batch: a RecordBatch or a Table of pyarrow, a DataFrame of pandas or polars, or a dict of columns.
         offset: the position of the source after this batch, as a JSON value. It is saved with the state.
@@ -124,8 +126,8 @@ class Operator(AtomicCalls):
     def advance(self, watermark: EventTime | np.datetime64 | pa.Scalar, *, offset: Any = None) -> pa.RecordBatch:
         """Raise the watermark, and return the results that are final now.
 
-        watermark: no earlier row will come. A number in units of the time column, a datetime, or an Arrow scalar. A
-            value below the current watermark changes nothing.
+        watermark: no earlier row will come. A datetime, `pd.Timestamp`, date or Arrow scalar, or for a column of
+            numbers a number. A value below the current watermark changes nothing.
         offset: the position of the source, as for `process`.
 
         Raises ValueError in mode "sorted" and without `on`.
@@ -157,7 +159,7 @@ class Operator(AtomicCalls):
     def snapshot(self) -> bytes:
         """Return the whole state, for `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
-        with self._single:
+        with self._single.reading:
             return self._snapshot()
 
     def _snapshot(self) -> bytes:
@@ -281,7 +283,7 @@ class Operator(AtomicCalls):
             raise ValueError(f"advance() raises the watermark, and this operator has none: {why}")
         return self.advancing_to(number(watermark, self.bound_query.time))
 
-    def advancing_to(self, reached: Any) -> Work:
+    def advancing_to(self, reached: Watermark) -> Work:
         """The work of `advance`, to a number in units of the time column."""
         return self._finish if reached == math.inf else lambda progress: self._advance(reached, progress)
 
@@ -291,14 +293,19 @@ class Operator(AtomicCalls):
         return self._finish
 
     def _process(self, batch: pa.RecordBatch, now: Progress, after: After = "peers") -> tuple[pa.RecordBatch, Changes]:
-        if now.watermark == math.inf and (self.bound_query.time is None or self.mode == "sorted"):
-            raise ValueError("finish() has been called: the operator takes no further rows")
+        if now.watermark == math.inf:
+            raise ValueError(
+                "process() after finish(): the stream has ended, and every further row would be late. Make a new "
+                "operator" + (" on a new store" if self.store is not None else "") + ", and call finish() only where "
+                "no row follows"
+            )
         opened = self.opened
         first, stop = now.rows_in, now.rows_in + batch.num_rows
         classified = opened.watermark_tracker.classify(batch, now.watermark, first)
         if not classified.all_taken:
             opened.watermark_tracker.refuse(classified, batch)
-        changes: Changes = {"watermark": classified.watermark, "rows_in": stop}
+        newest = greater(now.newest, classified.newest)
+        changes: Changes = {"watermark": classified.watermark, "rows_in": stop, "newest": newest}
         opened.limits.require(batch, classified.time, classified.taken)
         arrival = np.arange(first, stop)
         table = plain_batch(batch, opened.plain)
@@ -342,7 +349,8 @@ class Operator(AtomicCalls):
     def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark is not None and reached <= now.watermark:
             return self.output.empty(), {}
-        return self.backend.advance(reached, closing=False), {"watermark": reached}
+        found = self.backend.advance(reached, closing=False)
+        return found, {"watermark": reached, "newest": greater(now.newest, reached)}
 
     def _finish(self, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         over: Changes = {"watermark": math.inf}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.closed_lookup import require_closed, with_empty
+from sash.engine.closed_lookup import require_closed
 from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.key_values import decoded_schema
@@ -25,7 +25,7 @@ from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite
+from sash.engine.time_numbers import Watermark, finite, greater
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
@@ -59,8 +59,12 @@ class OpenedQuery:
 
 def progress_of(backend: LiveBackend | EagerBackend, header: Header) -> Progress:
     """The progress that a header has."""
-    held = backend.held() if header.has_held else None
-    return Progress(header.watermark, *header.counters, before=header.before, held=held, offset=header.offset)
+    held, newest = backend.held() if header.has_held else None, header.newest
+    if newest is None:  # earlier versions did not save it: rows from the watermark on still wait
+        newest = greater(finite(header.watermark), backend.newest_waiting())
+    return Progress(
+        header.watermark, *header.counters, before=header.before, held=held, offset=header.offset, newest=newest
+    )
 
 
 class OperatorBase(PublicNames):
@@ -173,21 +177,24 @@ class OperatorBase(PublicNames):
         """Return the current aggregates of some keys, without a change of state.
 
         The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
-        with `every` is the slide in progress. An unknown key has nulls.
+        with `every` is the slide in progress. A key without rows in its window, an unknown one too, has what an empty
+        window gives: 0 for `count`, null for most others. So has a key that `forget` has expired at that time.
 
         With `closed` and `at` the results are those of `query.as_of` at that time, for windows without `every`:
-        `op.lookup(keys, at=t, closed="left")` has the events before t, and an unknown key has the empty values.
+        `op.lookup(keys, at=t, closed="left")` has the events before t.
 
         keys: the columns of `by`, each with its values: a dict, a frame of pandas or polars, a RecordBatch or Table.
-        at: the time at which the windows end, as `advance` takes it; by default that of the newest row.
+        at: the time at which the windows end, as `advance` takes it. By default that of the newest row of all keys, or
+            the watermark if `advance` has raised it further: what a key gets does not depend on the other keys asked
+            for. Without `on` the windows of a key end at its last row.
         last: a shorter range to aggregate than the size of the window.
         closed: which ends belong to the windows, as in `sash.as_of`; by default those of the query.
 
         Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
         watermark.
         """
-        self._require_schema("lookup")
-        with self._single:
+        with self._single.reading:
+            self._require_schema("lookup")
             return self._lookup(keys, at, last, closed)
 
     def _lookup(
@@ -213,47 +220,47 @@ class OperatorBase(PublicNames):
         if closed is not None:
             require_closed(self.bound_query, closed, at, reached, watermark)
         self._recover()
-        found = self.backend.lookup(columns, reached, last, watermark, closed)
-        if closed is not None:
-            found = {pair: with_empty(self.bound_query, pair, column) for pair, column in found.items()}
-        return found
+        if time is not None and reached is None:
+            reached = 0 if self.progress.newest is None else self.progress.newest
+        return self.backend.lookup(columns, reached, last, self.progress, closed)
 
     @property
     def watermark(self) -> Watermark:
         """The watermark, in units of the time column; None before there is one."""
         self._require_opened("watermark")
-        return None if self.schema is None else self.progress.watermark
+        return self.progress.watermark
 
     @property
     def offset(self) -> Any:
         """The last `offset=` that was passed to a call: where to continue reading after a restart."""
         self._require_opened("offset")
-        return None if self.schema is None else deepcopy(self.progress.offset)
+        return deepcopy(self.progress.offset)
 
     @property
     def due(self) -> Watermark:
         """The least watermark at which something is due, in units of the time column; None if nothing is."""
         self._require_opened("due")
-        if self.schema is None:
-            return None
-        with self._single:
+        with self._single.reading:
+            if self._opened is None:
+                return None
             self._recover()
             return self.backend.due
 
     @property
     def structures(self) -> dict[tuple[str, str], str]:
         """Which structure runs for each window and aggregate, by their names; an only window has the name ""."""
-        self._require_schema("structures")
-        windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
-        found = sorted(self.backend.executed().items())
+        with self._single.reading:
+            self._require_schema("structures")
+            found = sorted(self.backend.executed().items())
+            windows, aggregates = self.bound_query.windows, self.bound_query.aggregates
         return {(windows[w].name, aggregates[a].name): structure for (w, a), structure in found}
 
     @property
     def metrics(self) -> Metrics:
         """Counters of the operator, and the size of its state."""
-        if self.schema is None:
-            return Metrics()
-        with self._single:
+        with self._single.reading:
+            if self._opened is None:
+                return Metrics()
             self._recover()
             now = self.progress
             keys, elements, nbytes = self.backend.sizes

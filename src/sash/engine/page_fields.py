@@ -8,7 +8,8 @@ from sash.engine.column_sharing import COLUMN
 from sash.plan.bound_query import MODES
 from sash.stores.checks import ANYTHING, COUNTER, Check, integer, list_of, one_of, optional, text
 
-_NUMBER = optional(text(r"-?[0-9]{1,19}|-?inf|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?"))
+NUMBER = optional(text(r"-?[0-9]{1,19}|-?inf|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?"))
+"""A watermark or a time."""
 
 IDENTITY: Mapping[str, Check] = {"name": text(), "generation": integer()}
 """Fields of every page: its name, and the call that wrote it."""
@@ -17,8 +18,8 @@ _OWN: Mapping[str, Mapping[str, Check]] = {
     "header": {
         "hash": integer(),
         "mode": one_of(*MODES),
-        "watermark": _NUMBER,
-        "before": _NUMBER,
+        "watermark": NUMBER,
+        "before": NUMBER,
         "counters": list_of(COUNTER, 4),
         "offset": ANYTHING,
         "eager": one_of(False, True),

@@ -100,7 +100,8 @@ class QueriesOperator(ObservedCalls):
     >>> found["high"]["high"].to_pylist(), found["n"]["n"].to_pylist()
     ([3, 3, 2], [1, 2, 3])
 
-    A call that fails has changed nothing. An operator serves one thread at a time.
+    A call that fails has changed nothing. One thread at a time changes an operator; `lookup` and the properties may be
+    called from any thread, and wait for the call that runs.
     """
 
     def __init__(
@@ -189,17 +190,18 @@ class QueriesOperator(ObservedCalls):
         """
         names = set(keys.schema.names if hasattr(keys, "schema") else keys)
         asked = [group for group in self.groups if set(group.operator.query.by) == names] or self.groups
-        with self._single:
+        with self._single.reading:
             self._recover()
             return self._named(group.by_query(group.operator.lookup(keys, at, last)) for group in asked)
 
     def late_rows(self) -> Batches:
         """Return the rows that were late or untimed since the last call, by query; queries that share state agree."""
-        return self._each(lambda operator: operator.late_rows())
+        with self._single:
+            return self._all(lambda operator: operator.late_rows())
 
     def snapshot(self) -> bytes:
         """Return the whole state, for `QueriesOperator.restore`. Raises TypeError for queries with a store."""
-        with self._single:
+        with self._single.reading:
             self._recover()
             if self.joint is not None:
                 raise TypeError(f"the state is in the store {self.joint.store!r}: open an operator on that store")
@@ -239,7 +241,7 @@ class QueriesOperator(ObservedCalls):
     @property
     def offset(self) -> Any:
         """The last `offset=` that was passed to a call: where to continue reading after a restart."""
-        with self._single:
+        with self._single.reading:
             self._recover()
             return self.groups[0].operator.offset
 
@@ -306,9 +308,12 @@ class QueriesOperator(ObservedCalls):
     # ---- by query ----
 
     def _each(self, value: Callable[[Operator], T]) -> dict[str, T]:
-        with self._single:
-            self._recover()
-            return self._named(group.by_query(value(group.operator)) for group in self.groups)
+        with self._single.reading:
+            return self._all(value)
+
+    def _all(self, value: Callable[[Operator], T]) -> dict[str, T]:
+        self._recover()
+        return self._named(group.by_query(value(group.operator)) for group in self.groups)
 
     def _named(self, found: Iterable[dict[str, T]]) -> dict[str, T]:
         """Values by query, in the order of the queries."""

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.input_checks import number
+from sash.engine.input_checks import in_units
 from sash.engine.live_backend import LiveBackend
 from sash.engine.live_engine import LiveEngine
 from sash.engine.metrics import replace
@@ -30,7 +29,7 @@ from sash.engine.operator import Operator
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner
 from sash.engine.step_data import StepResult, WindowResults
-from sash.engine.time_numbers import Watermark
+from sash.engine.time_numbers import Watermark, greater
 from sash.engine.window_assigner import Ending
 from sash.plan.time_axis import Number
 
@@ -48,11 +47,14 @@ FIRST = 64
 """Slots of the first piece: from its results the size of the next one is estimated."""
 
 
-def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatch]:
-    """As `operator.advance`, with the results in pieces where they are slides in time, or of rows; else in one."""
-    work = operator.advancing(watermark)
+def advance_pieces(operator: Operator, watermark: Number) -> Iterator[pa.RecordBatch]:
+    """As `operator.advance`, with the results in pieces where they are slides in time, or of rows; else in one.
+
+    watermark: in units of the time column.
+    """
     assert operator.bound_query.time is not None
-    reached, backend = number(watermark, operator.bound_query.time), operator.backend
+    reached, backend = in_units(watermark, operator.bound_query.time), operator.backend
+    work = operator.advancing_to(reached)
     before = operator.progress.watermark
     is_new = before is None or reached > before
     if is_new and reached != math.inf and isinstance(backend, LiveBackend):
@@ -77,7 +79,8 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterat
             del step  # frees memory while the caller uses the piece
             rows_out += piece.num_rows
             yield piece
-        operator.save(replace(now, {"watermark": reached, "rows_out": rows_out}))
+        newest = greater(now.newest, reached)
+        operator.save(replace(now, {"watermark": reached, "rows_out": rows_out, "newest": newest}))
 
 
 def gives_pieces(engine: LiveEngine) -> bool:

@@ -14,6 +14,7 @@ from sash.engine.arrow_arrays import no_rows
 from sash.engine.input_encoding import numbers
 from sash.engine.key_values import HASH_VERSION
 from sash.engine.metrics import RowCounts
+from sash.engine.page_fields import NUMBER
 from sash.engine.page_transaction import Pages
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.root_page import HEADER, QUERY, ROOT, root_batch
@@ -40,6 +41,8 @@ class Header:
     offset: Any
     eager: bool
     held: TimedRows | None = None
+    newest: Watermark = None
+    """The greatest time seen; None also in state of versions that did not save it."""
     has_held: bool = False
     held_generation: int = 0
     number: int = 0
@@ -111,18 +114,20 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
-    garbage = meta.get("garbage", [])
-    check_meta({"garbage": garbage}, {"garbage": _GARBAGE}, f"page {HEADER!r}")
+    garbage, newest = meta.get("garbage", []), meta.get("newest")
+    check_meta({"garbage": garbage, "newest": newest}, {"garbage": _GARBAGE, "newest": NUMBER}, f"page {HEADER!r}")
     with decoding(f"page {HEADER!r}"):
         _check_buckets(buckets)
         _check_waiting(waiting, meta["page"])
         _check_garbage(garbage, buckets, waiting, meta["held"] is not None)
         watermark, before = _from_text(meta["watermark"], number), _from_text(meta["before"], number)
+        newest = _from_text(newest, number)
+        require(newest != math.inf, "its newest time is infinite")
     pages.opened(meta["bytes"], garbage)
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("number", "page", "token")}
     counters = RowCounts(*meta["counters"])
-    found = Header(watermark, before, counters, meta["offset"], meta["eager"], **held, **numbers_given)
+    found = Header(watermark, before, counters, meta["offset"], meta["eager"], newest=newest, **held, **numbers_given)
     return found, buckets, waiting
 
 
@@ -151,6 +156,8 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
     }
     if garbage := [name for name in pages.unneeded if name != HEADER]:  # it is written next
         meta["garbage"] = garbage
+    if header.newest is not None:
+        meta["newest"] = _to_text(header.newest)
     pages.write("header", HEADER, meta, [buckets, waiting])
 
 

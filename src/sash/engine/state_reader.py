@@ -5,25 +5,30 @@
                                               ▼
                                           lookup: buckets of the keys asked for are read, and stay
 
-Every answer is consistent with one commit. The header lists the generation of each page, and a page of another
-generation is refused: then the writer has committed in between, and the lookup starts again with the new header.
+Every answer is consistent with one commit. A store that the writer uses in the same process shows one version to a
+lookup (`views.py`). In any other the header lists the generation of each page, and a page of another generation is
+refused: then the writer has committed in between, and the lookup starts again with the new header.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, NoReturn, TypeVar, cast
 
 import pyarrow as pa
 
+from sash.engine.eager_backend import EagerBackend
 from sash.engine.input_checks import GivenKeys, GivenTime
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator_base import OperatorBase, progress_of
+from sash.engine.output import Output
 from sash.engine.root_page import HEADER, stored_mode, stored_schema
 from sash.engine.single_user import SingleUser
+from sash.plan.planner import Plan
 from sash.plan.query import Query
 from sash.stores import PageError, Store
-from sash.stores.store import Refreshable, checked_store
+from sash.stores.store import Reads, Refreshable, Viewable, checked_store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed
 
@@ -33,6 +38,34 @@ ATTEMPTS = 100
 _WRITING = ("process", "advance", "finish", "run", "late_rows", "snapshot")
 
 _Found = TypeVar("_Found")
+
+
+class Version:
+    """The pages of a store: within `held` those of one version, if the store can hold one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held: Reads | None = None
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """Return the pages of these names, in their order; None for a missing page."""
+        return (self._store if self._held is None else self._held).get_many(ids)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Read pages of one version."""
+        if not isinstance(self._store, Viewable):
+            yield
+            return
+        with self._store.view() as view:
+            self._held = view
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def __repr__(self) -> str:
+        return repr(self._store)
 
 
 class StateReader(OperatorBase):
@@ -52,12 +85,12 @@ class StateReader(OperatorBase):
     ({'k': ['a', 'c'], 'high': [2, None]}, 4)
 
     Each `lookup` refreshes. If nothing was committed since, that reads the header alone. Other properties are as of the
-    last refresh.
+    last refresh. Any number of threads may use a reader: lookups wait for each other, and never for the operator.
     """
 
     def __init__(self, query: Query, store: Store, schema: pa.Schema | None = None) -> None:
         super().__init__(query, "rows", checked_store("store= of reader()", store), None)
-        self._single = SingleUser("the reader")
+        self._single, self._version = SingleUser("the reader"), Version(store)
         self._given_schema, self._header, self._is_complete = schema, None, False
         self.refresh()
 
@@ -71,7 +104,7 @@ class StateReader(OperatorBase):
 
         Raises PageError if the state is damaged or of another query.
         """
-        with self._single:
+        with self._single.reading:
             before = self._header
             self._retried(lambda: None)
             return self._header != before
@@ -83,7 +116,7 @@ class StateReader(OperatorBase):
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:
-            self.refresh()
+            self._retried(lambda: None)
         if self.schema is None:
             raise ValueError(f"{what}() has nothing to read: nothing was committed to the store {self.store!r} yet")
 
@@ -95,23 +128,34 @@ class StateReader(OperatorBase):
     def _retried(self, look: Callable[[], _Found]) -> _Found:
         """Call a function on the state of the last commit; again if the writer has committed meanwhile."""
         for _ in range(ATTEMPTS):
-            header = self._read_header()
-            try:
-                self._follow(header)
-                return look()
-            except PageError:
-                if self._read_header() == header:
-                    raise
+            self._refresh_store()
+            with self._version.held():
+                header = self._read_header()
+                try:
+                    self._follow(header)
+                    return look()
+                except PageError as error:
+                    failed = error
+            self._refresh_store()
+            if self._read_header() == header:
+                raise failed
         raise TimeoutError(
             f"the store {self.store!r} was written to during each of {ATTEMPTS} attempts to read its state: its "
             "commits follow each other faster than a reader can read the pages of these keys"
         )
 
-    def _read_header(self) -> bytes | None:
-        assert self.store is not None
+    def _refresh_store(self) -> None:
         if isinstance(self.store, Refreshable):
             self.store.refresh()
-        return self.store.get_many([HEADER])[0]
+
+    def _read_header(self) -> bytes | None:
+        return self._version.get_many([HEADER])[0]
+
+    def _new_backend(self, plan: Plan, output: Output) -> LiveBackend | EagerBackend:
+        store = cast(Store, self._version)  # a reader does not write
+        if self.query.emit == "eager":
+            return EagerBackend(plan, self.mode, output, store)
+        return LiveBackend(plan, self.mode, output, store, self.reads_only)
 
     def _follow(self, header: bytes | None) -> None:
         if self._is_complete and header == self._header:
@@ -124,7 +168,7 @@ class StateReader(OperatorBase):
             self.progress = progress_of(self.backend, self.backend.follow())
         else:
             assert self.store is not None
-            schema = self._given_schema or stored_schema(self.query, self.store)
+            schema = self._given_schema or stored_schema(self.query, cast(Store, self._version))
             if schema is None:
                 raise PageError(f"the state is gone from the store {self.store!r}")
             self.mode = stored_mode(self.query.bind(schema).fingerprint, header)

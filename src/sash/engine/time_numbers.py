@@ -48,6 +48,11 @@ def finite(watermark: Watermark) -> Watermark:
     return None if watermark is None or watermark == math.inf else watermark
 
 
+def greater(one: Watermark, other: Watermark) -> Watermark:
+    """The greater of two times; None is less than any."""
+    return other if one is None or (other is not None and other > one) else one
+
+
 def after(time: Number) -> Number:
     """The next greater time of a number, which must not be the greatest integer."""
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)

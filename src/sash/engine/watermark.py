@@ -34,6 +34,8 @@ class ClassifiedRows:
     late: Flags
     untimed: Flags
     watermark: Watermark
+    newest: Watermark = None
+    """The greatest time of the accepted rows; None if there are none, or no times."""
     late_rows: int = 0
     untimed_rows: int = 0
 
@@ -79,7 +81,7 @@ class WatermarkTracker:
                     reached = at - self.lateness if at >= self.floor else self.least
                     if watermark is not None and reached < watermark:
                         reached = watermark
-                    return ClassifiedRows(time, _ONE, _NO_ONE, _NO_ONE, reached)
+                    return ClassifiedRows(time, _ONE, _NO_ONE, _NO_ONE, reached, at)
         else:
             time, timed = axis.numbers(column)
             time = np.ascontiguousarray(time)
@@ -94,8 +96,9 @@ class WatermarkTracker:
             late = all_false(count)
         late_rows = int(np.count_nonzero(late))
         if not late_rows and not untimed:
-            return ClassifiedRows(time, all_true(count), all_false(count), all_false(count), watermark)
-        return ClassifiedRows(time, timed & ~late, late, ~timed, watermark, late_rows, untimed)
+            return ClassifiedRows(time, all_true(count), all_false(count), all_false(count), watermark, _greatest(time))
+        taken = timed & ~late
+        return ClassifiedRows(time, taken, late, ~timed, watermark, _greatest(time[taken]), late_rows, untimed)
 
     def _in_rows(self, time: Numbers, some: Ints | None, watermark: Watermark) -> tuple[Flags, Watermark]:
         """Which rows are late, and W after them; `some` are the rows with a time, None: all."""
@@ -141,3 +144,8 @@ class WatermarkTracker:
             at = int(bad[0])
             why = "late" if late[at] else f"untimed (its {axis.column!r} is null, NaN, infinite or too far ahead)"
             raise ValueError(f"{format_row(batch, at)} is {why}, and late='error' refuses it")
+
+
+def _greatest(time: Numbers) -> Watermark:
+    """The greatest of these times; None if there are none."""
+    return np.maximum.reduce(time).item() if len(time) else None

@@ -68,7 +68,7 @@ Aggregate = Aggregated | Monoid
 """An aggregate of a `Window`: an aggregate of columns, or a monoid that takes whole events."""
 
 EventTime = SupportsIndex | float | date
-"""A time: a number in units of the time column, a datetime (also that of pandas), or a date."""
+"""A time: a datetime (also that of pandas), a date, or for a column of numbers a number."""
 
 
 EagerT_co = TypeVar("EagerT_co", covariant=True)

@@ -254,6 +254,11 @@ def require_compatible(query: Query) -> None:
             )
         if query.emit == "eager" and isinstance(one, Count | Time) and one.shift:
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of shift=: use emit='final'")
+        if isinstance(one, Count) and query.min_periods > one.size:
+            raise ValueError(
+                f"min_periods={query.min_periods} is more than the {one.size} rows of {name}, {one!r}, so each result "
+                f"would be null: give at most min_periods={one.size}, or a larger window"
+            )
         for label, aggregated in query.aggregates.items():
             for bound in aggregated.leaves():
                 if bound.window == one or (bound.window is None and one in query.windows.values()):

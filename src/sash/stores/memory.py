@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sash.stores.page_names import checked_names, checked_pages
+from sash.stores.store import Reads
+from sash.stores.views import Views
 
 
 @dataclass(repr=False)
@@ -21,6 +24,7 @@ class MemoryStore:
     """
 
     pages: dict[str, bytes] = field(default_factory=dict)
+    _views: Views = field(default_factory=Views, init=False, compare=False)
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """Return the pages of these names, in their order; None for a missing page."""
@@ -31,11 +35,15 @@ class MemoryStore:
 
         Raises TypeError, naming the page, if one is not bytes: a bytearray could change later.
         """
-        self.pages.update(checked_pages(pages))
+        checked = checked_pages(pages)
+        self._views.keep(self, checked)
+        self.pages.update(checked)
 
     def delete_many(self, ids: Iterable[str]) -> None:
         """Delete these pages; missing pages are ignored."""
-        for name in checked_names(ids):
+        names = checked_names(ids)
+        self._views.keep(self, names)
+        for name in names:
             self.pages.pop(name, None)
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
@@ -43,6 +51,10 @@ class MemoryStore:
         checked_names([prefix])
         pages = list(self.pages.items())  # one step: another thread may write meanwhile
         return iter(sorted(item for item in pages if item[0].startswith(prefix)))
+
+    def view(self) -> AbstractContextManager[Reads]:
+        """The pages as they are now, until the end of the `with` block, while another thread writes."""
+        return self._views.view(self)
 
     def refresh(self) -> None:
         """Do nothing: writer and reader share the dict."""

@@ -15,16 +15,19 @@ import re
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet, finalize
 
-from sash.stores.page_names import encoded_names, encoded_pages
+from sash.stores.page_names import checked_names, encoded_names, encoded_pages
+from sash.stores.store import Reads
 from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
+from sash.stores.views import Views
 
 try:
     import rocksdict
@@ -111,6 +114,7 @@ class RocksDBStore:
         self._write.sync = sync
         self._db: rocksdict.Rdict | None = None
         self._read_from: _FileList | None = None
+        self._views, self._catches_up = Views(), threading.Lock()
         if read_only:
             self._reader_directory = tempfile.mkdtemp(prefix="sash-reader-")
             self._clean_up = finalize(self, shutil.rmtree, self._reader_directory, ignore_errors=True)
@@ -185,13 +189,15 @@ class RocksDBStore:
         batch = rocksdict.WriteBatch(raw_mode=True)
         for name, page in encoded_pages(pages):
             batch.put(name, page)
+        self._views.keep(self, pages)
         self._commit(batch)
 
     def delete_many(self, ids: Iterable[str]) -> None:
         """Delete these pages atomically; missing pages are ignored."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for name in encoded_names(ids):
-            batch.delete(name)
+        batch, names = rocksdict.WriteBatch(raw_mode=True), checked_names(ids)
+        for name in names:
+            batch.delete(name.encode())
+        self._views.keep(self, names)
         self._commit(batch)
 
     def _commit(self, batch: rocksdict.WriteBatch) -> None:
@@ -219,6 +225,10 @@ class RocksDBStore:
         self._scans.add(found)
         return found
 
+    def view(self) -> AbstractContextManager[Reads]:
+        """The pages as they are now, until the end of the `with` block, while another thread writes."""
+        return self._views.view(self)
+
     def refresh(self) -> None:
         """Make the writer's commits so far visible. All reads until the next call see this version.
 
@@ -226,7 +236,8 @@ class RocksDBStore:
         """
         self._opened()
         if self.read_only:
-            self._catch_up()
+            with self._catches_up:  # one thread at a time: the instance may be replaced
+                self._catch_up()
 
     def _catch_up(self) -> None:
         if not (self.path / "CURRENT").exists():

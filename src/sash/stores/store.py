@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -44,6 +45,24 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release what the store holds: files, connections, its lock. A second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """Pages that can be read."""
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """Return the pages of these names, in their order; None for a missing page."""
+        ...
+
+
+@runtime_checkable
+class Viewable(Protocol):
+    """A store that shows one version of its pages while another thread writes to it."""
+
+    def view(self) -> AbstractContextManager[Reads]:
+        """The pages as they are now, until the end of the `with` block."""
         ...
 
 

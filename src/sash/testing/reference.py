@@ -90,9 +90,10 @@ class Reference:
             self._late_rows += [row.number for row in side]
         return self._output(side if self._passes_late() else [], self._to_emit(processed=True))
 
-    def advance(self, watermark: Number) -> pa.RecordBatch:
-        """Raise the watermark, a number in the units of the time; a lower one changes nothing."""
-        self._watermark = max(self._watermark, watermark)
+    def advance(self, watermark: Number | pa.Scalar) -> pa.RecordBatch:
+        """Raise the watermark, a number in the units of the time or a scalar of it; a lower one changes nothing."""
+        reached = getattr(watermark, "value", watermark)
+        self._watermark = max(self._watermark, reached)
         return self._output([], self._to_emit(processed=False))
 
     def finish(self) -> pa.RecordBatch:
