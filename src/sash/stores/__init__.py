@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
 from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import FlushError, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
+from sash.stores.store_errors import FlushError, StoreDamaged, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
 
 if TYPE_CHECKING:
     from sash.stores.rocksdb_store import RocksDBStore
@@ -38,6 +38,7 @@ __all__ = [
     "Refreshable",
     "RocksDBStore",
     "Store",
+    "StoreDamaged",
     "StoreError",
     "StoreInUse",
     "StoreUnavailable",
