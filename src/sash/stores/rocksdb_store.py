@@ -308,8 +308,9 @@ class RocksDBStore:
                 if same >= _SAME_FAILURES and failed_at and time.monotonic() - failed_at[1] >= _SAME_SECONDS:
                     self.raise_failed("read", error)
                 time.sleep(_SAME_SECONDS / 10)
-        reason = failure or "its files change all the time"
-        raise StoreUnavailable(f"cannot read the store at {self.path} while its writer is open: {reason}") from failure
+        raise StoreUnavailable(
+            f"cannot read the store at {self.path} while its writer is open: its files change all the time"
+        ) from failure
 
     def _files(self) -> _FileList:
         oldest, manifests = 1 << 62, []
