@@ -48,8 +48,8 @@ _CATCH_UP_SECONDS, _CATCH_UP_FAILURES = 10.0, 100
 """How long a reader tries to catch up with a writer that changes its files meanwhile, and after how many failed
 attempts it gives up."""
 
-_SAME_FAILURES, _SAME_SECONDS = 3, 0.1
-"""After how many failures in a row on files that do not change, and after how long at least, a writer is not the cause."""
+_STILL = 0.1
+"""For how many seconds attempts must fail on files that do not change: then no writer is the cause."""
 
 _DAMAGE = re.compile(r"Corruption|No such file|switched to a new MANIFEST")
 """What RocksDB says of files that are damaged or missing, and of nothing else."""
@@ -272,15 +272,13 @@ class RocksDBStore:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        try:
-            self._require_current(os.listdir(self.path))
-        except OSError:
-            pass
         if not (self.path / "CURRENT").exists():
+            with suppress(OSError):
+                self._require_current(os.listdir(self.path))
             raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         failure: Exception | None = None
-        failures, same, end = 0, 0, time.monotonic() + _CATCH_UP_SECONDS
-        failed_at: tuple[_FileList, float] | None = None
+        failures, end = 0, time.monotonic() + _CATCH_UP_SECONDS
+        failed: tuple[_FileList | None, float] = None, 0.0
         while failures < _CATCH_UP_FAILURES and time.monotonic() < end:
             # A reader reads the list of files and then the WAL. If the writer changes the list or deletes a WAL in
             # between, the reader misses its contents, so it tries again. A reader that has read a WAL also prefers it
@@ -302,12 +300,12 @@ class RocksDBStore:
                 ) from error
             except Exception as error:  # e.g. the writer has deleted a file before it was opened
                 failure, failures = error, failures + 1
-                if before is None or failed_at is None or failed_at[0] != before:
-                    same, failed_at = 0, None if before is None else (before, time.monotonic())
-                same += 1
-                if same >= _SAME_FAILURES and failed_at and time.monotonic() - failed_at[1] >= _SAME_SECONDS:
+                now = time.monotonic()
+                if before is None or failed[0] != before:
+                    failed = before, now
+                elif now - failed[1] >= _STILL:
                     self.raise_failed("read", error)
-                time.sleep(_SAME_SECONDS / 10)
+                time.sleep(_STILL / 10)
         raise StoreUnavailable(
             f"cannot read the store at {self.path} while its writer is open: its files change all the time"
         ) from failure
