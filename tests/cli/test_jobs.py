@@ -79,12 +79,13 @@ def test_run() -> None:
 
 def test_run_again_with_a_store() -> None:
     """Each result is written once, though the job runs three times."""
-    more = ["--set", "store.kind=rocksdb", "--set", "store.path=state", "--set", "options.finish=false"]
+    more = ["--set", "store.kind=rocksdb", "--set", "store.path=state"]
     Path("rows/1.parquet").rename("later.parquet")
     assert typed("run", "job.toml", *more).out == "4 rows in, 1 rows out, not finished\n"
     Path("later.parquet").rename("rows/1.parquet")
     assert typed("run", "job.toml", *more, "--set", "options.memory=1MB").code == 0
-    summary = json.loads(typed("run", "job.toml", *more[:4], "--json").out)
+    finish = ["--set", "options.finish=true"]
+    summary = json.loads(typed("run", "job.toml", *more, *finish, "--json").out)
     assert (summary["rows_in"], summary["rows_out"], summary["finished"]) == (7, 7, True)
     assert ordered(read("results")) == ordered(expected())
 

@@ -39,7 +39,7 @@ def test_new_gives_a_job_that_runs() -> None:
     text = Path("job.toml").read_text()
     assert typed("new", "trades.parquet").out == text
     assert "#   ts: timestamp[us]\n" in text
-    assert typed("run", "job.toml").out == "4 rows in, 4 rows out\n"
+    assert typed("run", "job.toml", "--set", "options.finish=true").out == "4 rows in, 4 rows out\n"
     found = read("results").sort_by("ts")
     assert found["rows"].to_pylist() == [1, 1, 1, 2]
     assert found["max_price"].to_pylist() == [101, 7, 104, 104]
@@ -143,6 +143,8 @@ def test_lookup() -> None:
         done = typed("lookup", "job.toml", *keys, *more)
         assert done.code == 2
         assert "give a value for each column of by: symbol=…" in done.err
+    text = Path("job.toml").read_text()
+    Path("job.toml").write_text(text[: text.index("[store]")])
     done = typed("lookup", "job.toml", "symbol=A")
     assert (done.code, done.err[:15]) == (2, "sash: job.toml:")
     assert "the job has no [store]" in done.err

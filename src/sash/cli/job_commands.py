@@ -37,6 +37,9 @@ def run(  # noqa: PLR0913 (options of a command)
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the result's columns.")] = False,
     changes: Changes = [],  # noqa: B006 (typer copies it)
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the files of an earlier run that this one writes again.")
+    ] = False,
     engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default that of the job.")] = "",
     on_page: Annotated[bool, typer.Option("--ui", help="Serve a web page that shows the run.")] = False,
     host: Host = LOOPBACK,
@@ -61,6 +64,8 @@ def run(  # noqa: PLR0913 (options of a command)
             raise WrongUsage(
                 "--ui is for streams and the local engine; on a cluster, Spark has a web UI of its own for batches"
             )
+        if overwrite:
+            raise WrongUsage("--overwrite is for the local engine; on Spark, remove the directory first")
         _run_on_spark(read, stream, dry_run, as_json, watching)
         return
     prepared = PreparedJob(read)
@@ -68,7 +73,7 @@ def run(  # noqa: PLR0913 (options of a command)
         _show_plan(prepared, as_json)
         return
     with watching as watch, _progress() as progress:
-        done = prepared.run(stream, progress, watch)
+        done = prepared.run(stream, progress, watch, overwrite)
     _show_summary(done, as_json, _summary_stream(read))
 
 

@@ -28,6 +28,7 @@ from sash.pipeline import (
     pipe,
 )
 from sash.pipeline.json_values import encode_json
+from sash.pipeline.piped_query import PipedQuery
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
 from sash.stores import Store
 
@@ -78,21 +79,31 @@ class PreparedJob:
         follow: bool,
         progress: Callable[[Summary], object] | None,
         watch: Callable[[Pipeline], object] | None = None,
+        overwrite: bool = False,
     ) -> Summary:
-        """Run the job; with `follow` until it is stopped."""
-        job = self.job
-        sink = _sink(job)
-        sink = sink if self.made.columns is None else SelectedSink(sink, self.made.columns)
+        """Run the job; with `follow` until it is stopped, with `overwrite` in place of results of earlier runs."""
+        job, sink = self.job, self._sink(overwrite)
         query, memory = self.made.query, job.get("options", "memory")
         given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
         given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
-        given |= {"follow": follow, "finish": None if follow else job.get("options", "finish", True)}
+        # with a store the job may run again: windows that are closed would take no rows of a later run
+        finish = job.get("options", "finish", "store" not in job.tables)
+        given |= {"follow": follow, "finish": None if follow else finish}
         with _opened_store(job) as store:
             if memory is not None:
                 if store is None:
                     job.wrong(("options", "memory"), "memory needs a [store] for the keys that are evicted from memory")
                 query = query.rewritten(options=replace(query.options, memory=memory, store=store))
             return pipe(self.source, query, sink, store=store, progress=progress, watch=watch, **given)
+
+    def publish_pending(self, store: Store) -> None:
+        """Publish results of the last step that a killed run has left pending; take no step."""
+        with closing(self._sink(False)) as sink, closing(self.source) as source:
+            Pipeline(source, PipedQuery(self.made.query, store), [sink], has_side=False)
+
+    def _sink(self, overwrite: bool) -> Sink:
+        sink = _sink(self.job, overwrite)
+        return sink if self.made.columns is None else SelectedSink(sink, self.made.columns)
 
 
 def is_address(path: Any) -> bool:
@@ -174,8 +185,10 @@ def _check_sink(job: Job, engine: str) -> None:
         job.needed("store", "path")
 
 
-def _sink(job: Job) -> Sink:
+def _sink(job: Job, overwrite: bool) -> Sink:
     kind = job.get("sink", "kind")
+    if overwrite and kind not in ("parquet", "csv"):
+        job.wrong(("sink", "kind"), f"--overwrite replaces files, and kind = {kind!r} writes none")
     if kind == "kafka":
         from sash.pipeline import KafkaSink
 
@@ -183,7 +196,7 @@ def _sink(job: Job) -> Sink:
         return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"))
     if kind == "console":
         return FunctionSink(lambda batch, _id: print_rows(batch))
-    return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"))
+    return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"), overwrite=overwrite)
 
 
 def print_rows(batch: pa.RecordBatch) -> None:
@@ -200,5 +213,5 @@ def _opened_store(job: Job) -> Iterator[Store | None]:
         return
     from sash.stores import RocksDBStore
 
-    with closing(RocksDBStore(job.get("store", "path"))) as store:
+    with RocksDBStore(job.get("store", "path")) as store:
         yield store

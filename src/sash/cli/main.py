@@ -70,7 +70,8 @@ def _run(app: Any, given: list[str], debug: bool) -> int:
 def _message(error: Exception) -> str:
     """An error in one line; with its type, if it is not one that sash raises for users."""
     text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
-    if isinstance(error, WrongUsage | ValueError | TypeError | OSError | ImportError) and text:
+    is_own = type(error).__module__.startswith("sash.")
+    if text and (is_own or isinstance(error, ValueError | TypeError | OSError | ImportError)):
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
