@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,8 @@ from sash.cli.main import WrongUsage
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from contextlib import AbstractContextManager
 
     from sash.cli.job_file import Job
@@ -72,9 +73,9 @@ def run(  # noqa: PLR0913 (options of a command)
     if dry_run:
         _show_plan(prepared, as_json)
         return
-    with watching as watch, _progress() as progress:
+    with watching as watch, _progress(prepared.time_type) as progress:
         done = prepared.run(stream, progress, watch, overwrite)
-    _show_summary(done, as_json, _summary_stream(read))
+    _show_summary(done, as_json, _summary_stream(read), prepared.time_type)
 
 
 @app.command()
@@ -113,6 +114,8 @@ def new(
     format_ = format_ or by_name
     if format_ not in FORMATS:
         raise WrongUsage(f"--format {format_} is not known{nearest(format_, FORMATS)}")
+    if out and Path(out).suffix not in ("", ".toml", *YAML):
+        raise WrongUsage(f"--out {out}: a job is TOML or YAML: name it {Path(out).with_suffix('.toml')}, or .yaml")
     if out and format_ != by_name:
         raise WrongUsage(
             f"--out {out}: by its suffix, `sash run` reads this as {by_name.upper()}, not {format_.upper()}"
@@ -150,13 +153,15 @@ def _summary_stream(job: Job) -> TextIO:
     return sys.stderr if job.get("sink", "kind") == "console" else sys.stdout
 
 
-def _show_summary(done: Summary, as_json: bool, to: TextIO) -> None:
+def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType | None) -> None:
+    """dtype: the type of the time column."""
     from sash.cli.terminal import write_json
+    from sash.engine.time_numbers import time_text
 
     if as_json:
         found = asdict(done)
         del found["examples"]
-        found["watermark"] = _watermark(done.watermark)
+        found["watermark"] = time_text(done.watermark, dtype)  # type: ignore[arg-type]
         write_json(found, to)
         return
     counts = {name: getattr(done, name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
@@ -209,17 +214,15 @@ def job_script() -> None:
     sys.stdout.write(f"{found.origin}\n")
 
 
-def _watermark(value: Any) -> Any:
-    return None if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
-
-
 @contextmanager
-def _progress() -> Iterator[Callable[[Summary], object] | None]:
-    """A line with rows, rows/s and the watermark, if the standard error is a terminal."""
+def _progress(dtype: pa.DataType | None) -> Iterator[Callable[[Summary], object] | None]:
+    """A line with rows, rows/s, the share that is read and the watermark, if the standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
+
+    from sash.engine.time_numbers import time_text
 
     first: tuple[float, int] | None = None
     with Console(stderr=True).status("reading") as status:
@@ -229,6 +232,9 @@ def _progress() -> Iterator[Callable[[Summary], object] | None]:
             now = time.monotonic()
             first = first or (now, done.rows_in)  # the first step compiles, and has the rows of earlier runs
             rate = (done.rows_in - first[1]) / max(now - first[0], 1e-9)
-            status.update(f"{done.rows_in:,} rows, {rate:,.0f} rows/s, watermark {_watermark(done.watermark)}")
+            share = "" if done.share is None else f"{done.share:.0%}, "
+            reached = time_text(done.watermark, dtype)  # type: ignore[arg-type]
+            watermark = "" if reached is None else f", watermark {reached}"
+            status.update(f"{share}{done.rows_in:,} rows, {rate:,.0f} rows/s{watermark}")
 
         yield update

@@ -42,7 +42,7 @@ SINKS = {"local": ("parquet", "csv", "kafka", "console"), "spark": ("parquet", "
 SINK_KEYS = {
     "parquet": ("path",),
     "csv": ("path",),
-    "kafka": ("servers", "topic", "key", "config"),
+    "kafka": ("servers", "topic", "key", "config", "timeout"),
     "console": (),
     "table": ("name",),
 }
@@ -68,6 +68,12 @@ class PreparedJob:
         self.made: JobQuery = query_of(job, found)
         self.source = source if self.made.where is None else _filtered(job, source, self.made)
         _check_sink(job, engine)
+
+    @property
+    def time_type(self) -> pa.DataType | None:
+        """The type of the time column; None if the query has none."""
+        on = self.made.query.on
+        return self.schema.field(on[0]).type if on else None
 
     def result_schema(self) -> pa.Schema:
         """The columns that the sink gets."""
@@ -126,7 +132,7 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
     kind = job.choice("source", "kind", SOURCES)
     schema = _schema(job) or known
     if kind == "kafka":
-        job.only("source", "kind = 'kafka'", ("kind", "servers", "topic", "schema", "format", "config"))
+        job.only("source", "kind = 'kafka'", ("kind", "servers", "topic", "schema", "format", "config", "timeout"))
         if schema is None:
             job.wrong(("source",), "[source.schema] is needed: messages of Kafka have no columns of their own")
         format_ = job.choice("source", "format", ("json", "arrow")) if job.get("source", "format") else "json"
@@ -135,7 +141,11 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             return BatchSource([], schema)
         from sash.pipeline import KafkaSource
 
-        return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"))  # type: ignore[arg-type]
+        more = {"timeout": job.get("source", "timeout")} if job.get("source", "timeout") is not None else {}
+        try:
+            return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"), **more)  # type: ignore[arg-type]
+        except ValueError as error:
+            job.wrong(("source", "timeout"), str(error))
     more = ("delimiter",) if kind == "csv" else ()
     job.only("source", f"kind = {kind!r}", ("kind", "path", "schema", *more))
     path = job.needed("source", "path")
@@ -144,7 +154,8 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             job.wrong(("source", "path"), f"{path!r} is not on this machine: use engine spark")
         return BatchSource([], schema)
     try:
-        return files(path, FILES[kind], schema=schema, delimiter=job.get("source", "delimiter", ","))  # type: ignore[arg-type]
+        types = None if schema is None else dict(zip(schema.names, schema.types, strict=True))
+        return files(path, FILES[kind], types=types, delimiter=job.get("source", "delimiter", ","))  # type: ignore[arg-type]
     except FileNotFoundError as error:
         job.wrong(("source", "path"), str(error))
     except (TypeError, ValueError) as error:
@@ -193,7 +204,8 @@ def _sink(job: Job, overwrite: bool) -> Sink:
         from sash.pipeline import KafkaSink
 
         where = job.get("sink", "servers"), job.get("sink", "topic")
-        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"))
+        more = {"timeout": job.get("sink", "timeout")} if job.get("sink", "timeout") is not None else {}
+        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"), **more)
     if kind == "console":
         return FunctionSink(lambda batch, _id: print_rows(batch))
     return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"), overwrite=overwrite)

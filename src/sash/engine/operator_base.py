@@ -24,7 +24,7 @@ from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite
+from sash.engine.time_numbers import Watermark, finite, time_text
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
@@ -206,7 +206,7 @@ class OperatorBase:
         watermark = finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(
-                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
+                f"lookup(at={at!r}) is before the watermark, {time_text(watermark, time and time.type)}: rows that have "
                 "left the windows since then are no longer stored"
             )
         if closed is not None:

@@ -33,7 +33,7 @@ from sash.pipeline.parquet_sink import ParquetSink
 from sash.pipeline.piped_query import AnyPipedWork, piped
 from sash.pipeline.selections import FilteredSource, SelectedSink
 from sash.pipeline.sink import Sink, SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
+from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, share_read
 from sash.pipeline.stop_signals import stop_on_signals
 from sash.pipeline.summary import PipelinePosition, Summary
 from sash.plan.queries import Queries
@@ -250,8 +250,9 @@ class Pipeline:
         """A summary of all runs with the store so far."""
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
+        share = 1.0 if at.finished else share_read(self.source, at.source)
         notes = tuple(self.source.problems), tuple(self.examples)
-        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
+        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes, share)
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

@@ -34,6 +34,8 @@ class Summary:
     """Data that the source skipped in this run, and why."""
     examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
     """The first malformed records of this run."""
+    share: float | None = None
+    """About the share of the source that has been read, from 0 to 1; None if its end is unknown."""
 
 
 @dataclass(frozen=True)
