@@ -339,7 +339,12 @@ def test_commands_on_a_damaged_store(seed: int) -> None:
     kind = draw.choice(["*.sst", "*.sst", "MANIFEST-*", "CURRENT", "OPTIONS-*", "*.log"])
     file = draw.choice(sorted(Path("state").glob(kind)) or [Path("state/CURRENT")])
     damage(Path("state"), file, draw.choice(["flip", "cut", "zeros", "delete"]), draw)
-    for command in (["inspect", "state"], ["lookup", "job.toml", "k=k1"], ["backup", "state", "b"], ["run", "job.toml"]):
+    for command in (
+        ["inspect", "state"],
+        ["lookup", "job.toml", "k=k1"],
+        ["backup", "state", "b"],
+        ["run", "job.toml"],
+    ):
         found = typed(*command)
         assert found.code in (0, 1)
         assert found.err.count("\n") == found.code

@@ -44,6 +44,9 @@ def test_new_gives_a_job_that_runs() -> None:
     assert found["rows"].to_pylist() == [1, 1, 1, 2]
     assert found["max_price"].to_pylist() == [101, 7, 104, 104]
     assert found["mean_size_of"].to_pylist()[3] == 4.0
+    done = typed("new", "trades.parquet", "--out", "job.json")
+    assert (done.code, done.err) == (2, "sash: --out job.json: a job is TOML or YAML: name it job.toml, or .yaml\n")
+    assert not Path("job.json").exists()
     done = typed("new", "trades.parquet", "--out", "job.toml")
     assert done.code == 2
     assert "the file exists already" in done.err
@@ -94,8 +97,7 @@ def test_inspect_a_store() -> None:
     assert found["query"]["by"] == ["symbol"]
     assert (found["rows_in"], found["rows_out"], found["offset"]["epoch"]) == (4, 3, 1)
     assert (found["keys"], found["waiting"], found["mode"]) == (2, 1, "rows")
-    ends = DAY.replace(tzinfo=datetime.UTC) + datetime.timedelta(minutes=80)
-    assert int(found["watermark"]) == int(ends.timestamp()) * 10**6
+    assert found["watermark"] == f"{DAY + datetime.timedelta(minutes=80)}.000000"
     store = RocksDBStore("state", read_only=True)
     sizes = {name: len(page) for name, page in store.scan("")}
     store.close()

@@ -152,7 +152,9 @@ def damage(directory: Path, file: Path, how: str, draw: random.Random) -> None:
     if how == "flip":
         for _ in range(draw.choice([1, 1, 8])):
             content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    file.write_bytes({"flip": content, "cut": content[: draw.randrange(len(content))], "zeros": bytes(len(content))}[how])
+    file.write_bytes(
+        {"flip": content, "cut": content[: draw.randrange(len(content))], "zeros": bytes(len(content))}[how]
+    )
 
 
 def copied(source: str, target: str) -> None:

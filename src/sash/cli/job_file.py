@@ -142,9 +142,9 @@ def read_job(path: str, changes: Sequence[str] = ()) -> Job:
     except FileNotFoundError:
         near = difflib.get_close_matches(path, [one.name for one in Path().iterdir()], 1)
         more = f"; did you mean {near[0]!r}?" if near else ": `sash new DATA --out job.toml` writes one"
-        raise WrongUsage(f"there is no job file {path!r}{more}") from None
+        raise FileNotFoundError(f"there is no job file {path!r}{more}") from None
     except (OSError, ValueError) as error:
-        raise WrongUsage(f"the job file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise OSError(f"the job file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tables, lines = read_yaml(path, text) if path.endswith(YAML) else _read_toml(path, text)
     changed = frozenset(_changed(tables, change) for change in changes)
     job = Job(path, tables, lines, changed)

@@ -176,7 +176,7 @@ def _type(job: Job, name: str, text: Any) -> pa.DataType:
         return pa.timestamp(zoned[1], zoned[2])
     try:
         return pa.type_for_alias(text)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         known = ("int64", "float64", "string", "bool", "date32", "timestamp[us]", "timestamp[us, tz=UTC]")
         job.wrong(("source", "schema", name), f"{text!r} is not a type{nearest(str(text), known)}")
 

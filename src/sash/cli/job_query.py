@@ -104,6 +104,8 @@ def _from_keys(job: Job, given: dict[str, Any]) -> JobQuery:
             job.wrong(place, str(error))
         except (TypeError, ValueError) as error:
             job.wrong(place, f"{text!r}: {error}")
+        except RecursionError:
+            job.wrong(place, f"{text!r:.80} … is nested too deeply")
     where = job.get("query", "where")
     try:
         condition = None if where is None else expr(where)

@@ -72,9 +72,7 @@ def lookup(
 @app.command()
 def migrate(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The job as it ran until now.", show_default=False)],
-    new_: Annotated[
-        str, typer.Argument(metavar="NEW", help="The changed job, with a store and a sink of its own.")
-    ],
+    new_: Annotated[str, typer.Argument(metavar="NEW", help="The changed job, with a store and a sink of its own.")],
 ) -> None:
     """Continue a job with another query: write the state of OLD, converted to the query of NEW, to the store of NEW."""
     from sash.cli.job_pipeline import PreparedJob

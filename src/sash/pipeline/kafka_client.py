@@ -89,9 +89,7 @@ def partitions_of(client: Any, servers: str, topic: str, timeout: float) -> list
     return sorted(found.partitions)
 
 
-def watermarks(
-    client: Consumer, topic: str, partitions: Iterable[int], timeout: float
-) -> dict[int, tuple[int, int]]:
+def watermarks(client: Consumer, topic: str, partitions: Iterable[int], timeout: float) -> dict[int, tuple[int, int]]:
     """By partition: its first available offset, and the one after its last. Raises ConnectionError."""
     found = {}
     for number in partitions:

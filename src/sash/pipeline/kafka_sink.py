@@ -106,7 +106,9 @@ class KafkaSink:
             raise ConnectionError(f"{self.servers!r} cannot start transactions: {error.args[0].str()}") from error
         client = consumer(self.servers, self.config, "read_uncommitted")
         try:
-            ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions, self.timeout).items()}
+            ends = {
+                number: end for number, (_, end) in watermarks(client, self.topic, partitions, self.timeout).items()
+            }
         finally:
             client.close()
         opened = _Opened(producer, outbox, f"{task.run}/{task.name}", ends)

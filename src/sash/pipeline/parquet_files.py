@@ -48,7 +48,9 @@ class ParquetFiles:
                     rest, skip = batch.slice(skip), max(skip - batch.num_rows, 0)
                     if rest.num_rows:
                         done += rest.num_rows
-                        yield FileRows(rest.select(schema.names).cast(schema), done, share=done / file.metadata.num_rows)
+                        yield FileRows(
+                            rest.select(schema.names).cast(schema), done, share=done / file.metadata.num_rows
+                        )
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(f"the file {path} cannot be read after row {done}: {error}") from error
 
