@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sash
@@ -103,7 +102,7 @@ def test_a_run_without_a_store_replaces_results_if_asked_to() -> None:
     assert "low" in read("results").column_names
     Path("results/notes.txt").write_text("mine")
     assert refused("run", "job.toml", "--overwrite").endswith("use another directory")
-    assert sorted(one.name for one in Path("results").iterdir())[-1] == "notes.txt"
+    assert Path("results/notes.txt").exists()
     console = refused("run", "job.toml", "--overwrite", "--set", "sink.kind=console")
     assert console == "--set sink.kind: --overwrite replaces files, and kind = 'console' writes none"
 
@@ -177,7 +176,7 @@ def test_migrations_that_are_refused(change: tuple[str, str], message: str) -> N
 
 
 def test_a_migration_publishes_what_a_killed_run_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_sink: ParquetSink, epoch: int) -> None:
+    def killed(_sink: ParquetSink, _epoch: int) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -189,7 +188,7 @@ def test_a_migration_publishes_what_a_killed_run_has_left(monkeypatch: pytest.Mo
     assert len([*Path("results").iterdir()]) == 1
 
 
-def test_pipes_write_to_another_place_after_a_migration(tmp_path: Path) -> None:
+def test_pipes_write_to_another_place_after_a_migration() -> None:
     store, changed = MemoryStore(), sash.Query("10s", by="k", on="t", lateness="3s", high=sash.max("x"))
     sash.pipe("rows", QUERY, "results", store=store, finish=False)
     changed.migrate(store, from_query=QUERY)
@@ -211,22 +210,22 @@ def test_pipes_write_to_another_place_after_a_migration(tmp_path: Path) -> None:
 def test_a_restored_backup_continues(seed: int) -> None:
     """Killed, lost, restored and run again: the rows of one run."""
     draw = random.Random(seed)
-    copies = 0
+    copies = left = 0
+    publish = ParquetSink.publish
+
+    def mortal(sink: ParquetSink, epoch: int) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        publish(sink, epoch)
+
     for day in range(3):
         if day:
             arrive(day)
         if draw.random() < 0.4:  # killed between two steps
             with pytest.MonkeyPatch.context() as patch:
                 left = draw.randrange(1, 4)
-                publish = ParquetSink.publish
-
-                def mortal(sink: ParquetSink, epoch: int) -> None:
-                    nonlocal left
-                    left -= 1
-                    if not left:
-                        raise KeyboardInterrupt
-                    publish(sink, epoch)
-
                 patch.setattr(ParquetSink, "publish", mortal)
                 typed("run", "job.toml", "--overwrite")
         else:
@@ -262,7 +261,7 @@ def test_an_older_store_does_not_write_results_twice() -> None:
     assert read("results").equals(before)
 
 
-def test_a_backup_while_the_job_writes(tmp_path: Path) -> None:
+def test_a_backup_while_the_job_writes() -> None:
     with RocksDBStore("state") as store:
         op = QUERY.operator(store=store)
         for number, batch in enumerate(TABLE.to_batches(max_chunksize=20)):
@@ -338,7 +337,7 @@ def test_commands_on_a_damaged_store(seed: int) -> None:
     results = read("results")
     kind = draw.choice(["*.sst", "*.sst", "MANIFEST-*", "CURRENT", "OPTIONS-*", "*.log"])
     file = draw.choice(sorted(Path("state").glob(kind)) or [Path("state/CURRENT")])
-    damage(Path("state"), file, draw.choice(["flip", "cut", "zeros", "delete"]), draw)
+    damage(file, draw.choice(["flip", "cut", "zeros", "delete"]), draw)
     for command in (
         ["inspect", "state"],
         ["lookup", "job.toml", "k=k1"],

@@ -143,7 +143,7 @@ def test_a_store_is_one_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 RocksDBStore(path)
 
 
-def damage(directory: Path, file: Path, how: str, draw: random.Random) -> None:
+def damage(file: Path, how: str, draw: random.Random) -> None:
     """Damage a file of a store: flip bits, cut it, overwrite it with zeros, or delete it."""
     content = bytearray(file.read_bytes())
     if how == "delete" or not content:
@@ -187,18 +187,21 @@ def test_damage_is_found(tmp_path: Path, seed: int) -> None:
         (tmp_path / "copy").rename(path)
     kind = draw.choice(["*.sst", "*.sst", "MANIFEST-*", "CURRENT", "OPTIONS-*", "*.log", "IDENTITY", "rocksdict*"])
     file = draw.choice(sorted(path.glob(kind)) or [path / "CURRENT"])
-    damage(path, file, draw.choice(["flip", "flip", "cut", "zeros", "delete"]), draw)
+    damage(file, draw.choice(["flip", "flip", "cut", "zeros", "delete"]), draw)
     possible: Any = versions if file.name.endswith(".log") else versions[-1:]
     for read_only in (True, False):
+        refused = ""
         try:
             with RocksDBStore(path, read_only=read_only) as store:
                 scanned, names = dict(store.scan()), [*versions[-1]]
                 assert scanned == {n: page for n, page in zip(names, store.get_many(names), strict=True) if page}
                 assert scanned in possible or file.name.startswith("MANIFEST")
         except StoreDamaged as error:
-            assert str(error).startswith(f"the store at {path} is damaged: ")
-            assert "restore a backup (sash restore BACKUP STORE)" in str(error)
-            assert "\n" not in str(error)
+            refused = str(error)
+        if refused:
+            assert refused.startswith(f"the store at {path} is damaged: ")
+            assert "restore a backup (sash restore BACKUP STORE)" in refused
+            assert "\n" not in refused
 
 
 def test_a_damaged_block_ends_no_scan_and_no_lookup(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from sash.cli.main import WrongUsage
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from contextlib import AbstractContextManager
+
+    import pyarrow as pa
 
     from sash.cli.job_file import Job
     from sash.cli.job_pipeline import PreparedJob

@@ -89,9 +89,8 @@ def migrate(
         from_job.publish_pending(store)
         with new_store(after.get("store", "path")) as target:
             to_job.made.query.migrate(store, from_query=from_job.made.query, to=target)
-    sys.stdout.write(
-        f"migrated {path} to {after.get('store', 'path')}: `sash run {new_}` continues with the rows after those of {old}\n"
-    )
+    target_path = after.get("store", "path")
+    sys.stdout.write(f"migrated {path} to {target_path}: `sash run {new_}` continues after the rows of {old}\n")
 
 
 def _with_store(path: str) -> Job:

@@ -206,8 +206,8 @@ class OperatorBase:
         watermark = finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(
-                f"lookup(at={at!r}) is before the watermark, {time_text(watermark, time and time.type)}: rows that have "
-                "left the windows since then are no longer stored"
+                f"lookup(at={at!r}) is before the watermark, {time_text(watermark, time and time.type)}: rows that "
+                "have left the windows since then are no longer stored"
             )
         if closed is not None:
             require_closed(self.bound_query, closed, at, reached, watermark)

@@ -100,7 +100,7 @@ class FileSource:
         return self._schema
 
     def _inferred(self, path: Path) -> pa.Schema:
-        """The columns of a file, some with given types. Raises ValueError for the type of a column that is not there."""
+        """The columns of a file, some with given types. Raises ValueError for the type of a missing column."""
         schema = self.layout.schema(path, self.types)
         found = {field.name: field for field in schema}
         for name, dtype in self.types.items():

@@ -80,8 +80,8 @@ def partitions_of(client: Any, servers: str, topic: str, timeout: float) -> list
         found = client.list_topics(topic, timeout=timeout).topics[topic]
     except kafka.KafkaException as error:
         raise ConnectionError(
-            f"no broker of {servers!r} answers within {timeout:g} s: {error.args[0].str()}. Check that Kafka runs there; "
-            "timeout= sets the limit"
+            f"no broker of {servers!r} answers within {timeout:g} s: {error.args[0].str()}. Check that Kafka runs "
+            "there; timeout= sets the limit"
         ) from error
     if found.error is not None or not found.partitions:
         why = "it has no partitions" if found.error is None else found.error.str()

@@ -60,7 +60,7 @@ class KafkaSource:
     that it has at the start. Messages of a transaction are read after it was committed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: keyword-only)
         self,
         servers: str,
         topic: str,

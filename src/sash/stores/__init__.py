@@ -29,8 +29,8 @@ from sash.stores.store import Refreshable, Store
 from sash.stores.store_errors import FlushError, StoreDamaged, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
 
 if TYPE_CHECKING:
-    from sash.stores.store_backup import backup, restore
     from sash.stores.rocksdb_store import RocksDBStore
+    from sash.stores.store_backup import backup, restore
     from sash.stores.valkey_store import ValkeyStore
 
 __all__ = [
