@@ -353,16 +353,16 @@ def test_progress_has_times_and_a_share(monkeypatch: pytest.MonkeyPatch) -> None
     times = pa.array([1_546_788_420 + i for i in range(7)], pa.timestamp("s"))
     for number in range(2):
         pq.write_table(ROWS.set_column(0, "t", times).slice(4 * number, 4), f"rows/{number}.parquet")
-    shown: list[str] = []
-    monkeypatch.setattr("rich.status.Status.update", lambda _self, text: shown.append(text))
+    texts: list[str] = []
+    monkeypatch.setattr("rich.status.Status.update", lambda _self, text: texts.append(text))
     change = ["--set", "query.windows=5s", "--set", "query.lateness=0s", "--set", "options.batch_size=2"]
     assert typed("run", "job.toml", *change, terminal=True).code == 0
-    shares = [int(text.partition("%")[0]) for text in shown]
+    shares = [int(text.partition("%")[0]) for text in texts]
     assert shares == sorted(shares)
     assert (len(shares), shares[-1]) == (5, 100)
     assert 20 <= shares[0] < shares[1] < 70
-    assert shown[0].endswith("watermark 2019-01-06 15:27:01.000")
-    assert "watermark" not in shown[-1]
+    assert texts[0].endswith("watermark 2019-01-06 15:27:01.000")
+    assert "watermark" not in texts[-1]
     summary = json.loads(typed("run", "job.toml", *change, "--overwrite", "--json").out)
     assert (summary["watermark"], summary["share"], summary["finished"]) == (None, 1.0, True)
 

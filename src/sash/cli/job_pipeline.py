@@ -141,9 +141,9 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             return BatchSource([], schema)
         from sash.pipeline import KafkaSource
 
-        more = {"timeout": job.get("source", "timeout")} if job.get("source", "timeout") is not None else {}
+        limit = {"timeout": job.get("source", "timeout")} if job.get("source", "timeout") is not None else {}
         try:
-            return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"), **more)  # type: ignore[arg-type]
+            return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"), **limit)  # type: ignore[arg-type]
         except ValueError as error:
             job.wrong(("source", "timeout"), str(error))
     more = ("delimiter",) if kind == "csv" else ()
@@ -204,8 +204,8 @@ def _sink(job: Job, overwrite: bool) -> Sink:
         from sash.pipeline import KafkaSink
 
         where = job.get("sink", "servers"), job.get("sink", "topic")
-        more = {"timeout": job.get("sink", "timeout")} if job.get("sink", "timeout") is not None else {}
-        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"), **more)
+        limit = {"timeout": job.get("sink", "timeout")} if job.get("sink", "timeout") is not None else {}
+        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"), **limit)
     if kind == "console":
         return FunctionSink(lambda batch, _id: print_rows(batch))
     return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"), overwrite=overwrite)

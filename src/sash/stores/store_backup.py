@@ -48,11 +48,11 @@ def backup(store: Store, path: str | os.PathLike[str]) -> int:
         if isinstance(store, Refreshable):
             store.refresh()
         before = store.get_many(HEADERS)
-        with new_store(path) as target:
+        with suppress(_Changed), new_store(path) as target:
             count = copy_pages(store, target)
-            if store.get_many(HEADERS) == before:
-                return count
-            target.discard = True
+            if store.get_many(HEADERS) != before:
+                raise _Changed
+            return count
     raise StoreUnavailable(f"the store {store!r} is written all the time: stop its writer, and make the backup then")
 
 
@@ -93,15 +93,12 @@ def copy_pages(source: Store, target: Store) -> int:
     return count
 
 
-class _NewStore(RocksDBStore):
-    """A store that is not complete yet."""
-
-    discard = False
-    """Whether to delete it instead of giving it its name."""
+class _Changed(Exception):
+    """The writer has committed while pages were copied."""
 
 
 @contextmanager
-def new_store(path: str | os.PathLike[str]) -> Iterator[_NewStore]:
+def new_store(path: str | os.PathLike[str]) -> Iterator[RocksDBStore]:
     """A new store of RocksDB, which gets its name at the end. After an error nothing is left of it.
 
     Raises StoreError if there is something at the path.
@@ -115,11 +112,10 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[_NewStore]:
     except OSError as error:
         raise StoreError(f"cannot create a store at {path}: {error.strerror or error}") from error
     try:
-        with _NewStore(fresh, sync=True) as store:
+        with RocksDBStore(fresh, sync=True) as store:
             yield store
-        if not store.discard:
-            os.rename(fresh, place)
-            _sync(place.parent)
+        os.rename(fresh, place)
+        _sync(place.parent)
     finally:
         with suppress(FileNotFoundError):
             shutil.rmtree(fresh)
