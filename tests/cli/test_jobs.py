@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,12 +81,13 @@ def test_run() -> None:
 
 def test_run_again_with_a_store() -> None:
     """Each result is written once, though the job runs three times."""
-    more = ["--set", "store.kind=rocksdb", "--set", "store.path=state", "--set", "options.finish=false"]
+    more = ["--set", "store.kind=rocksdb", "--set", "store.path=state"]
     Path("rows/1.parquet").rename("later.parquet")
     assert typed("run", "job.toml", *more).out == "4 rows in, 1 rows out, not finished\n"
     Path("later.parquet").rename("rows/1.parquet")
     assert typed("run", "job.toml", *more, "--set", "options.memory=1MB").code == 0
-    summary = json.loads(typed("run", "job.toml", *more[:4], "--json").out)
+    finish = ["--set", "options.finish=true"]
+    summary = json.loads(typed("run", "job.toml", *more, *finish, "--json").out)
     assert (summary["rows_in"], summary["rows_out"], summary["finished"]) == (7, 7, True)
     assert ordered(read("results")) == ordered(expected())
 
@@ -287,7 +290,8 @@ def test_mistakes_in_sql(sql: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.toml"], "no.toml"),
+        (["no.toml"], "sash: there is no job file 'no.toml'; did you mean 'job.toml'?\n"),
+        (["rows"], "sash: the job file 'rows' cannot be read: Is a directory\n"),
         (["job.toml", "--set", "sink"], "--set sink: write --set table.key=value"),
         (["job.toml", "--set", "sink.path.x=1"], "path is a value, not a table"),
         (["job.toml", "--set", "query.lateness=true"], "--set query.lateness: lateness must be text"),
@@ -298,8 +302,88 @@ def test_mistakes_in_sql(sql: str, message: str) -> None:
 )
 def test_mistakes_of_the_command(arguments: list[str], message: str) -> None:
     done = typed("run", *arguments)
-    assert done.code == (1 if arguments == ["no.toml"] else 2)
+    assert done.code == (1 if len(arguments) == 1 else 2)
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 100_000, "job.toml: lists and tables are nested too deeply"),
+        ("a = " + "9" * 5000, "job.toml: a number has too many digits"),
+        ('{"source": {}}', "a job is TOML, or YAML if its name ends in .yaml"),
+        (JOB.replace("Time(5)", "Time(10**9)"), "job.toml:8: 10 ** 9 is computed: write the number or the duration"),
+        (JOB.replace("Time(5)", "Time(" + "-" * 50_000 + "5)"), "is not a window: write one such as"),
+        (JOB.replace("Time(5)", "Time(1e400)"), "job.toml:8: "),
+        (JOB + "[source.schema]\nt = 3\n", "3 is not a type; known names are int64"),
+        (JOB.replace("count(*)", "(" * 3000), "job.toml:15: "),
+    ],
+    ids=range(8),
+)
+def test_extreme_files(text: str, message: str) -> None:
+    Path("job.toml").write_text(text)
+    done = typed("run", "job.toml")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+    assert len(done.err) < 2000
+
+
+def test_files_of_another_kind() -> None:
+    """The message names the kind, whatever the suffix says."""
+    Path("text.parquet").write_text("t,k,price\n1,a,2.0\n")
+    pq.write_table(ROWS, "table.csv")
+    Path("packed.csv").write_bytes(gzip.compress(b"t,k,price\n1,a,2.0\n"))
+    for kind, path, message in [
+        ("csv", "rows/0.parquet", "rows/0.parquet is not text but a Parquet file: its format is 'parquet' (kind = "),
+        ("csv", "table.csv", "table.csv is not text but a Parquet file"),
+        ("jsonl", "table.csv", "table.csv is not text but a Parquet file"),
+        ("csv", "packed.csv", "packed.csv is not text but compressed with gzip: its name must end in .gz"),
+        ("parquet", "text.parquet", "if it is text, give its format: csv or json (kind = in a job)"),
+    ]:
+        done = typed("run", "job.toml", "--set", f"source.kind={kind}", "--set", f"source.path={path}")
+        assert (done.code, done.err.count("\n")) == (1, 1)
+        assert message in done.err
+
+
+def test_the_types_of_some_columns() -> None:
+    """Those that [source.schema] names; the others stay as they are inferred."""
+    Path("rows.csv").write_text("t,k,price\n1,a,3\n2,b,5\n3,a,x\n")
+    change = ["--set", "source.kind=csv", "--set", "source.path=rows.csv", "--set", "source.schema.price='float64'"]
+    done = typed("run", "job.toml", *change)
+    assert (done.code, done.out) == (0, "2 rows in, 2 rows out, 1 malformed\n")
+    assert read("results").schema.field("high").type == pa.float64()
+    assert read("results").schema.names[:3] == ["t", "k", "price"]
+    done = typed("run", "job.toml", *change, "--set", "source.schema.prise='int64'")
+    assert "names a column 'prise', which the file rows.csv does not have; its columns are t, k, price" in done.err
+    Path("rows.jsonl").write_text('{"t": 1, "k": "a", "price": 2}\n{"t": 2, "k": "a", "price": "x"}\n')
+    change = ["--set", "source.kind=jsonl", "--set", "source.path=rows.jsonl", "--set", "sink.path=from_json"]
+    assert "Pass schema= ([source.schema] in a job)" in typed("run", "job.toml", *change).err
+    done = typed("run", "job.toml", *change, "--set", "source.schema.price='int64'")
+    assert (done.code, done.out) == (0, "1 rows in, 1 rows out, 1 malformed\n")
+
+
+def test_progress_has_times_and_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = pa.array([1_546_788_420 + i for i in range(7)], pa.timestamp("s"))
+    for number in range(2):
+        pq.write_table(ROWS.set_column(0, "t", times).slice(4 * number, 4), f"rows/{number}.parquet")
+    texts: list[str] = []
+    monkeypatch.setattr("rich.status.Status.update", lambda _self, text: texts.append(text))
+    change = ["--set", "query.windows=5s", "--set", "query.lateness=0s", "--set", "options.batch_size=2"]
+    assert typed("run", "job.toml", *change, terminal=True).code == 0
+    shares = [int(text.partition("%")[0]) for text in texts]
+    assert shares == sorted(shares)
+    assert (len(shares), shares[-1]) == (5, 100)
+    assert 20 <= shares[0] < shares[1] < 70
+    assert texts[0].endswith("watermark 2019-01-06 15:27:01.000")
+    assert "watermark" not in texts[-1]
+    summary = json.loads(typed("run", "job.toml", *change, "--overwrite", "--json").out)
+    assert (summary["watermark"], summary["share"], summary["finished"]) == (None, 1.0, True)
+
+
+def test_help_lists_commands_by_use() -> None:
+    listed = re.findall(r"^[│ ]+([a-z][a-z-]+)  ", typed("--help").out, re.MULTILINE)
+    assert listed[:6] == ["run", "new", "explain", "sql", "inspect", "lookup"]
+    assert {"migrate", "backup", "restore", "trace"} < {*listed}
 
 
 def test_the_output_of_another_job() -> None:

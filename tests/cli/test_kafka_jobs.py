@@ -51,6 +51,23 @@ def test_topic_to_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert sorted(found) == sorted(tuple(row[name] for name in names) for row in expected.to_pylist())
 
 
+def test_silent_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line, after the time that the job sets, and nothing of what librdkafka logs."""
+    monkeypatch.chdir(tmp_path)
+    text = JOB.format(servers="127.0.0.1:1", trades="a", highs="b").replace("config = { log_level = 0 }\n", "")
+    text = text.replace("[sink]", "[sink]\ntimeout = 0.3").replace("[source]", "[source]\ntimeout = 0.2")
+    Path("job.toml").write_text(text)
+    done = typed("run", "job.toml")
+    assert done.code == 1
+    assert done.err.startswith("sash: no broker of '127.0.0.1:1' answers within 0.3 s: ")
+    assert done.err.count("\n") == 1
+    assert "within 0.2 s" in typed("run", "job.toml", "--set", "sink.kind=console").err
+    assert capfd.readouterr() == ("", "")
+    done = typed("run", "job.toml", "--set", "source.timeout=-1")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "timeout= must be a number of seconds above 0; got -1" in done.err
+
+
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = JOB.format(servers="localhost:1", trades="a", highs="b")

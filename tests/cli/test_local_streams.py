@@ -33,7 +33,7 @@ def test_stopped_by_a_signal_and_continued(tmp_path: Path) -> None:
         new = tmp_path / f"{number}.parquet"
         pq.write_table(rows, new)
         stream(tmp_path, new)
-    done = typed("run", tmp_path / "job.yaml", *in_folder(tmp_path))
+    done = typed("run", tmp_path / "job.yaml", *in_folder(tmp_path), "--set", "options.finish=true")
     assert (done.code, done.out) == (0, "7 rows in, 7 rows out\n"), done.err
     query = sash.Query(sash.Time(5), by="k", on="t", lateness=2, high=sash.max("x"), n=sash.count())
     expected = query.run(ROWS)

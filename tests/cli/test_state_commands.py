@@ -39,11 +39,14 @@ def test_new_gives_a_job_that_runs() -> None:
     text = Path("job.toml").read_text()
     assert typed("new", "trades.parquet").out == text
     assert "#   ts: timestamp[us]\n" in text
-    assert typed("run", "job.toml").out == "4 rows in, 4 rows out\n"
+    assert typed("run", "job.toml", "--set", "options.finish=true").out == "4 rows in, 4 rows out\n"
     found = read("results").sort_by("ts")
     assert found["rows"].to_pylist() == [1, 1, 1, 2]
     assert found["max_price"].to_pylist() == [101, 7, 104, 104]
     assert found["mean_size_of"].to_pylist()[3] == 4.0
+    done = typed("new", "trades.parquet", "--out", "job.json")
+    assert (done.code, done.err) == (2, "sash: --out job.json: a job is TOML or YAML: name it job.toml, or .yaml\n")
+    assert not Path("job.json").exists()
     done = typed("new", "trades.parquet", "--out", "job.toml")
     assert done.code == 2
     assert "the file exists already" in done.err
@@ -94,8 +97,7 @@ def test_inspect_a_store() -> None:
     assert found["query"]["by"] == ["symbol"]
     assert (found["rows_in"], found["rows_out"], found["offset"]["epoch"]) == (4, 3, 1)
     assert (found["keys"], found["waiting"], found["mode"]) == (2, 1, "rows")
-    ends = DAY.replace(tzinfo=datetime.UTC) + datetime.timedelta(minutes=80)
-    assert int(found["watermark"]) == int(ends.timestamp()) * 10**6
+    assert found["watermark"] == f"{DAY + datetime.timedelta(minutes=80)}.000000"
     store = RocksDBStore("state", read_only=True)
     sizes = {name: len(page) for name, page in store.scan("")}
     store.close()
@@ -143,6 +145,8 @@ def test_lookup() -> None:
         done = typed("lookup", "job.toml", *keys, *more)
         assert done.code == 2
         assert "give a value for each column of by: symbol=…" in done.err
+    text = Path("job.toml").read_text()
+    Path("job.toml").write_text(text[: text.index("[store]")])
     done = typed("lookup", "job.toml", "symbol=A")
     assert (done.code, done.err[:15]) == (2, "sash: job.toml:")
     assert "the job has no [store]" in done.err

@@ -35,8 +35,11 @@ TYPED = {
 IN_PROCESSES = {"info", "run"}
 """Commands whose pipe is one between processes; that of the others is in this process, which starts sooner."""
 
-ELSEWHERE = {"bench", "inspect", "sql", "ui", "warm"}
-"""In test_bench, test_inspect, test_commands, page; `warm` compiles for minutes: below it gets a wrong name."""
+ELSEWHERE = {"backup", "bench", "inspect", "migrate", "restore", "sql", "ui", "warm"}
+"""In test_bench, test_inspect, test_commands, test_operations and page.
+
+`warm` compiles for minutes: below it gets a wrong name.
+"""
 
 
 @pytest.fixture

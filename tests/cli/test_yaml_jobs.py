@@ -146,7 +146,10 @@ def test_new() -> None:
     assert typed("new", "rows.parquet", "--format", "yaml").out == Path("new.yaml").read_text()
     assert typed("new", "rows.parquet", "--out", "new.toml").code == 0
     assert read_job("new.yaml").tables == read_job("new.toml").tables
-    assert typed("run", "new.yaml", "--set", "query.lateness=9").out == "4 rows in, 4 rows out\n"
+    assert (
+        typed("run", "new.yaml", "--set", "query.lateness=9", "--set", "options.finish=true").out
+        == "4 rows in, 4 rows out\n"
+    )
     with_store = Path("new.yaml").read_text().replace("# store:", "store:").replace("#   kind: ", "  kind: ")
     Path("new.yaml").write_text(with_store.replace("#   path: ", "  path: "))
     assert read_job("new.yaml").tables["store"] == {"kind": "rocksdb", "path": "state"}

@@ -7,12 +7,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sash.cli.environment import as_text, cores, environment, version
 from sash.cli.main import WrongUsage
 
+ORDER = ("run", "new", "explain", "sql", "inspect", "lookup", "ui", "migrate", "backup", "restore", "bench", "warm")
+"""The commands by use, as `sash --help` lists them; others follow."""
+
+
+class CommandsByUse(TyperGroup):
+    """Lists the commands in this order."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        names = super().list_commands(ctx)
+        return [name for name in ORDER if name in names] + [name for name in names if name not in ORDER]
+
+
 app = typer.Typer(
     name="sash",
+    cls=CommandsByUse,
     help="Aggregates over sliding windows, exactly and incrementally.",
     epilog="Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted.",
     no_args_is_help=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,8 @@ from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    import pyarrow as pa
 
     from sash.cli.job_file import Job
     from sash.cli.job_pipeline import PreparedJob
@@ -37,6 +38,9 @@ def run(  # noqa: PLR0913 (options of a command)
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the result's columns.")] = False,
     changes: Changes = [],  # noqa: B006 (typer copies it)
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the files of an earlier run that this one writes again.")
+    ] = False,
     engine: Annotated[str, typer.Option(help="Where it runs: local or spark; by default that of the job.")] = "",
     on_page: Annotated[bool, typer.Option("--ui", help="Serve a web page that shows the run.")] = False,
     host: Host = LOOPBACK,
@@ -61,15 +65,17 @@ def run(  # noqa: PLR0913 (options of a command)
             raise WrongUsage(
                 "--ui is for streams and the local engine; on a cluster, Spark has a web UI of its own for batches"
             )
+        if overwrite:
+            raise WrongUsage("--overwrite is for the local engine; on Spark, remove the directory first")
         _run_on_spark(read, stream, dry_run, as_json, watching)
         return
     prepared = PreparedJob(read)
     if dry_run:
         _show_plan(prepared, as_json)
         return
-    with watching as watch, _progress() as progress:
-        done = prepared.run(stream, progress, watch)
-    _show_summary(done, as_json, _summary_stream(read))
+    with watching as watch, _progress(prepared.time_type) as progress:
+        done = prepared.run(stream, progress, watch, overwrite)
+    _show_summary(done, as_json, _summary_stream(read), prepared.time_type)
 
 
 @app.command()
@@ -108,6 +114,8 @@ def new(
     format_ = format_ or by_name
     if format_ not in FORMATS:
         raise WrongUsage(f"--format {format_} is not known{nearest(format_, FORMATS)}")
+    if out and Path(out).suffix not in ("", ".toml", *YAML):
+        raise WrongUsage(f"--out {out}: a job is TOML or YAML: name it {Path(out).with_suffix('.toml')}, or .yaml")
     if out and format_ != by_name:
         raise WrongUsage(
             f"--out {out}: by its suffix, `sash run` reads this as {by_name.upper()}, not {format_.upper()}"
@@ -145,13 +153,15 @@ def _summary_stream(job: Job) -> TextIO:
     return sys.stderr if job.get("sink", "kind") == "console" else sys.stdout
 
 
-def _show_summary(done: Summary, as_json: bool, to: TextIO) -> None:
+def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType | None) -> None:
+    """dtype: the type of the time column."""
     from sash.cli.terminal import write_json
+    from sash.engine.time_numbers import time_text
 
     if as_json:
         found = asdict(done)
         del found["examples"]
-        found["watermark"] = _watermark(done.watermark)
+        found["watermark"] = time_text(done.watermark, dtype)  # type: ignore[arg-type]
         write_json(found, to)
         return
     counts = {name: getattr(done, name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
@@ -204,17 +214,15 @@ def job_script() -> None:
     sys.stdout.write(f"{found.origin}\n")
 
 
-def _watermark(value: Any) -> Any:
-    return None if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
-
-
 @contextmanager
-def _progress() -> Iterator[Callable[[Summary], object] | None]:
-    """A line with rows, rows/s and the watermark, if the standard error is a terminal."""
+def _progress(dtype: pa.DataType | None) -> Iterator[Callable[[Summary], object] | None]:
+    """A line with rows, rows/s, the share that is read and the watermark, if the standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
+
+    from sash.engine.time_numbers import time_text
 
     first: tuple[float, int] | None = None
     with Console(stderr=True).status("reading") as status:
@@ -224,6 +232,9 @@ def _progress() -> Iterator[Callable[[Summary], object] | None]:
             now = time.monotonic()
             first = first or (now, done.rows_in)  # the first step compiles, and has the rows of earlier runs
             rate = (done.rows_in - first[1]) / max(now - first[0], 1e-9)
-            status.update(f"{done.rows_in:,} rows, {rate:,.0f} rows/s, watermark {_watermark(done.watermark)}")
+            share = "" if done.share is None else f"{done.share:.0%}, "
+            reached = time_text(done.watermark, dtype)  # type: ignore[arg-type]
+            watermark = "" if reached is None else f", watermark {reached}"
+            status.update(f"{share}{done.rows_in:,} rows, {rate:,.0f} rows/s{watermark}")
 
         yield update

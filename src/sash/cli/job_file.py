@@ -21,6 +21,7 @@ TEXT, NUMBER, FLAG, TABLE, TEXTS, LENGTH = (str,), (int,), (bool,), (dict,), (st
 KEYS: dict[str, dict[str, tuple[type, ...]]] = {
     "source": {
         **dict.fromkeys(("kind", "path", "delimiter", "servers", "topic", "format"), TEXT),
+        "timeout": (int, float),
         **dict.fromkeys(("schema", "config"), TABLE),
     },
     "query": {
@@ -31,7 +32,12 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "min_periods": NUMBER,
         "aggregates": TABLE,
     },
-    "sink": {**dict.fromkeys(("kind", "path", "servers", "topic", "name"), TEXT), "key": TEXTS, "config": TABLE},
+    "sink": {
+        **dict.fromkeys(("kind", "path", "servers", "topic", "name"), TEXT),
+        "timeout": (int, float),
+        "key": TEXTS,
+        "config": TABLE,
+    },
     "spark": {**dict.fromkeys(("checkpoint", "master", "trigger"), TEXT), "config": TABLE},
     "store": {"kind": TEXT, "path": TEXT},
     "options": {
@@ -133,6 +139,12 @@ def read_job(path: str, changes: Sequence[str] = ()) -> Job:
         text = Path(path).read_bytes().decode()
     except UnicodeDecodeError:
         raise WrongUsage(f"{path}: the file is not UTF-8") from None
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path, [one.name for one in Path().iterdir()], 1)
+        more = f"; did you mean {near[0]!r}?" if near else ": `sash new DATA --out job.toml` writes one"
+        raise FileNotFoundError(f"there is no job file {path!r}{more}") from None
+    except (OSError, ValueError) as error:
+        raise OSError(f"the job file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     tables, lines = read_yaml(path, text) if path.endswith(YAML) else _read_toml(path, text)
     changed = frozenset(_changed(tables, change) for change in changes)
     job = Job(path, tables, lines, changed)
@@ -146,7 +158,17 @@ def _read_toml(path: str, text: str) -> tuple[dict[str, Any], Lines]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r" \(at line (\d+), column \d+\)", str(error))
         line = found[1] if found else str(text.count("\n") + 1)
-        raise WrongUsage(f"{path}:{line}: this is not TOML: {str(error).partition(' (at ')[0]}") from None
+        more = "; a job is TOML, or YAML if its name ends in .yaml" if text.lstrip().startswith("{") else ""
+        raise WrongUsage(f"{path}:{line}: this is not TOML: {str(error).partition(' (at ')[0]}{more}") from None
+    except (RecursionError, ValueError) as error:
+        raise WrongUsage(f"{path}: {_beyond(error)}") from None
+
+
+def _beyond(error: Exception) -> str:
+    """What to say of TOML that Python cannot represent."""
+    if isinstance(error, RecursionError):
+        return "lists and tables are nested too deeply"
+    return "a number has too many digits"  # Python converts at most 4,300
 
 
 def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
@@ -159,6 +181,8 @@ def _changed(tables: dict[str, Any], change: str) -> tuple[str, ...]:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # text whose quotes the shell has removed
+    except (RecursionError, ValueError) as error:
+        raise WrongUsage(f"--set {'.'.join(place)}: {_beyond(error)}") from None
     inner: Any = tables
     for key in place[:-1]:
         inner = inner.setdefault(key, {})

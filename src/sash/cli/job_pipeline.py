@@ -28,6 +28,7 @@ from sash.pipeline import (
     pipe,
 )
 from sash.pipeline.json_values import encode_json
+from sash.pipeline.piped_query import PipedQuery
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
 from sash.stores import Store
 
@@ -41,7 +42,7 @@ SINKS = {"local": ("parquet", "csv", "kafka", "console"), "spark": ("parquet", "
 SINK_KEYS = {
     "parquet": ("path",),
     "csv": ("path",),
-    "kafka": ("servers", "topic", "key", "config"),
+    "kafka": ("servers", "topic", "key", "config", "timeout"),
     "console": (),
     "table": ("name",),
 }
@@ -68,6 +69,12 @@ class PreparedJob:
         self.source = source if self.made.where is None else _filtered(job, source, self.made)
         _check_sink(job, engine)
 
+    @property
+    def time_type(self) -> pa.DataType | None:
+        """The type of the time column; None if the query has none."""
+        on = self.made.query.on
+        return self.schema.field(on[0]).type if on else None
+
     def result_schema(self) -> pa.Schema:
         """The columns that the sink gets."""
         found = self.made.query.operator(self.schema).output.schema
@@ -78,21 +85,31 @@ class PreparedJob:
         follow: bool,
         progress: Callable[[Summary], object] | None,
         watch: Callable[[Pipeline], object] | None = None,
+        overwrite: bool = False,
     ) -> Summary:
-        """Run the job; with `follow` until it is stopped."""
-        job = self.job
-        sink = _sink(job)
-        sink = sink if self.made.columns is None else SelectedSink(sink, self.made.columns)
+        """Run the job; with `follow` until it is stopped, with `overwrite` in place of results of earlier runs."""
+        job, sink = self.job, self._sink(overwrite)
         query, memory = self.made.query, job.get("options", "memory")
         given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
         given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
-        given |= {"follow": follow, "finish": None if follow else job.get("options", "finish", True)}
+        # with a store the job may run again: windows that are closed would take no rows of a later run
+        finish = job.get("options", "finish", "store" not in job.tables)
+        given |= {"follow": follow, "finish": None if follow else finish}
         with _opened_store(job) as store:
             if memory is not None:
                 if store is None:
                     job.wrong(("options", "memory"), "memory needs a [store] for the keys that are evicted from memory")
                 query = query.rewritten(options=replace(query.options, memory=memory, store=store))
             return pipe(self.source, query, sink, store=store, progress=progress, watch=watch, **given)
+
+    def publish_pending(self, store: Store) -> None:
+        """Publish results of the last step that a killed run has left pending; take no step."""
+        with closing(self._sink(False)) as sink, closing(self.source) as source:
+            Pipeline(source, PipedQuery(self.made.query, store), [sink], has_side=False)
+
+    def _sink(self, overwrite: bool) -> Sink:
+        sink = _sink(self.job, overwrite)
+        return sink if self.made.columns is None else SelectedSink(sink, self.made.columns)
 
 
 def is_address(path: Any) -> bool:
@@ -115,7 +132,7 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
     kind = job.choice("source", "kind", SOURCES)
     schema = _schema(job) or known
     if kind == "kafka":
-        job.only("source", "kind = 'kafka'", ("kind", "servers", "topic", "schema", "format", "config"))
+        job.only("source", "kind = 'kafka'", ("kind", "servers", "topic", "schema", "format", "config", "timeout"))
         if schema is None:
             job.wrong(("source",), "[source.schema] is needed: messages of Kafka have no columns of their own")
         format_ = job.choice("source", "format", ("json", "arrow")) if job.get("source", "format") else "json"
@@ -124,7 +141,11 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             return BatchSource([], schema)
         from sash.pipeline import KafkaSource
 
-        return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"))  # type: ignore[arg-type]
+        limit = {"timeout": job.get("source", "timeout")} if job.get("source", "timeout") is not None else {}
+        try:
+            return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"), **limit)  # type: ignore[arg-type]
+        except ValueError as error:
+            job.wrong(("source", "timeout"), str(error))
     more = ("delimiter",) if kind == "csv" else ()
     job.only("source", f"kind = {kind!r}", ("kind", "path", "schema", *more))
     path = job.needed("source", "path")
@@ -133,7 +154,8 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             job.wrong(("source", "path"), f"{path!r} is not on this machine: use engine spark")
         return BatchSource([], schema)
     try:
-        return files(path, FILES[kind], schema=schema, delimiter=job.get("source", "delimiter", ","))  # type: ignore[arg-type]
+        types = None if schema is None else dict(zip(schema.names, schema.types, strict=True))
+        return files(path, FILES[kind], types=types, delimiter=job.get("source", "delimiter", ","))  # type: ignore[arg-type]
     except FileNotFoundError as error:
         job.wrong(("source", "path"), str(error))
     except (TypeError, ValueError) as error:
@@ -154,7 +176,7 @@ def _type(job: Job, name: str, text: Any) -> pa.DataType:
         return pa.timestamp(zoned[1], zoned[2])
     try:
         return pa.type_for_alias(text)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         known = ("int64", "float64", "string", "bool", "date32", "timestamp[us]", "timestamp[us, tz=UTC]")
         job.wrong(("source", "schema", name), f"{text!r} is not a type{nearest(str(text), known)}")
 
@@ -174,16 +196,19 @@ def _check_sink(job: Job, engine: str) -> None:
         job.needed("store", "path")
 
 
-def _sink(job: Job) -> Sink:
+def _sink(job: Job, overwrite: bool) -> Sink:
     kind = job.get("sink", "kind")
+    if overwrite and kind not in ("parquet", "csv"):
+        job.wrong(("sink", "kind"), f"--overwrite replaces files, and kind = {kind!r} writes none")
     if kind == "kafka":
         from sash.pipeline import KafkaSink
 
         where = job.get("sink", "servers"), job.get("sink", "topic")
-        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"))
+        limit = {"timeout": job.get("sink", "timeout")} if job.get("sink", "timeout") is not None else {}
+        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"), **limit)
     if kind == "console":
         return FunctionSink(lambda batch, _id: print_rows(batch))
-    return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"))
+    return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"), overwrite=overwrite)
 
 
 def print_rows(batch: pa.RecordBatch) -> None:
@@ -200,5 +225,5 @@ def _opened_store(job: Job) -> Iterator[Store | None]:
         return
     from sash.stores import RocksDBStore
 
-    with closing(RocksDBStore(job.get("store", "path"))) as store:
+    with RocksDBStore(job.get("store", "path")) as store:
         yield store

@@ -104,6 +104,8 @@ def _from_keys(job: Job, given: dict[str, Any]) -> JobQuery:
             job.wrong(place, str(error))
         except (TypeError, ValueError) as error:
             job.wrong(place, f"{text!r}: {error}")
+        except RecursionError:
+            job.wrong(place, f"{text!r:.80} … is nested too deeply")
     where = job.get("query", "where")
     try:
         condition = None if where is None else expr(where)
@@ -147,15 +149,19 @@ def _window(job: Job, given: Any, place: tuple[str, ...]) -> Any:
         return given
     try:
         return _called(job, ast.parse(given.strip().removeprefix("sash."), mode="eval").body, place)
-    except SyntaxError:
-        job.wrong(place, f"{given!r} is not a window: write one such as \"Time('1h', every='10m')\"")
-    except (TypeError, ValueError) as error:
+    except (SyntaxError, RecursionError, MemoryError):
+        job.wrong(place, f"{given!r:.80} is not a window: write one such as \"Time('1h', every='10m')\"")
+    except (TypeError, ValueError, OverflowError) as error:
         job.wrong(place, str(error))
 
 
 def _called(job: Job, node: ast.expr, place: tuple[str, ...]) -> Any:
     if not isinstance(node, ast.Call):
-        return ast.literal_eval(node)
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            text = ast.unparse(node)
+            job.wrong(place, f"{text:.80} is computed: write the number or the duration itself, such as 3600 or '1h'")
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
     if name not in WINDOWS:
         job.wrong(place, f"there is no window {name}(){nearest(name, WINDOWS)}")

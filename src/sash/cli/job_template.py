@@ -81,7 +81,7 @@ def job_for(path: str, format_: str = "toml") -> str:
         "",
         table("source"),
         key("kind", kind),
-        key("path", path),
+        key("path", path, "a file or a directory: with a store, a later run reads only the files that are new"),
         *(f"{indent}#   {field.name}: {field.type}" for field in schema),
         "",
         table("query"),
@@ -98,9 +98,12 @@ def job_for(path: str, format_: str = "toml") -> str:
         key("kind", "parquet", "or csv, kafka, console"),
         key("path", "results"),
         "",
-        f"# {table('store', 'with it, a job that was stopped continues where it stopped')}",
-        f"# {key('kind', 'rocksdb')}",
-        f"# {key('path', 'state')}",
+        table("store", "the state: each run continues where the last one stopped, with the files of a new day"),
+        key("kind", "rocksdb"),
+        key("path", "state"),
+        "",
+        f"# {table('options')}",
+        f"# {key('finish', True, 'close all windows at the end and write the last results; no rows can follow then')}",
     ]
     return "\n".join(lines) + "\n"
 

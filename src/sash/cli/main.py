@@ -19,6 +19,9 @@ from sash.cli.environment import version
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
+LONG = 1200
+"""Characters of a message. Longer ones quote a value that nobody reads: they lose the middle."""
+
 
 class WrongUsage(Exception):
     """A command or a job file that cannot be understood."""
@@ -70,7 +73,12 @@ def _run(app: Any, given: list[str], debug: bool) -> int:
 def _message(error: Exception) -> str:
     """An error in one line; with its type, if it is not one that sash raises for users."""
     text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
-    if isinstance(error, WrongUsage | ValueError | TypeError | OSError | ImportError) and text:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        text = f"{error.strerror}: {error.filename}"
+    if len(text) > LONG:
+        text = f"{text[: LONG // 2]} … {text[-LONG // 4 :]}"
+    is_own = type(error).__module__.startswith("sash.")
+    if text and (is_own or isinstance(error, ValueError | TypeError | OSError | ImportError)):
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 

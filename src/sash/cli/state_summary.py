@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sash.engine.key_sizes import key_sizes
 from sash.engine.operator_snapshot import snapshot_parts
 from sash.engine.root_page import HEADER, ROOT, root_schema, stored_description
 from sash.engine.state_header import directories
+from sash.engine.time_numbers import time_text
 from sash.plan.query import Query
 from sash.plan.query_difference import window_text
 from sash.stores import MemoryStore
@@ -53,7 +55,7 @@ def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[s
         raise FileNotFoundError(f"there is no snapshot, store or checkpoint {path!r}")
     if not place.is_dir():
         state = _of_snapshot(place.read_bytes())
-        return {"kind": "snapshot", **_summary(state.pages), **_largest([state], top, query)}
+        return {"kind": "snapshot", **_timed(_summary(state.pages), state), **_largest([state], top, query)}
     if all((place / name).is_dir() for name in ("offsets", "commits", "state")):
         return _of_checkpoint(place, top, query)
     from sash.stores import RocksDBStore
@@ -63,7 +65,20 @@ def state_summary(path: str, top: int = 0, query: Query | None = None) -> dict[s
         state = StoredPages(dict(store.scan("")))
     finally:
         store.close()
-    return {"kind": "store", **_summary(state.pages), **_largest([state], top, query)}
+    return {"kind": "store", **_timed(_summary(state.pages), state), **_largest([state], top, query)}
+
+
+def _timed(summary: dict[str, Any], state: StoredPages) -> dict[str, Any]:
+    """The summary with its watermark as a time, if the state has the type of its time column."""
+    schema = state.schema or root_schema(state.pages.get(ROOT))
+    on, given = (summary["query"] or {}).get("on"), summary["watermark"]
+    if schema is None or not on or given is None or not _is_integer(given):
+        return summary
+    return summary | {"watermark": str(time_text(int(given), schema.field(on[0]).type))}
+
+
+def _is_integer(text: str) -> bool:
+    return re.fullmatch(r"-?\d+", text) is not None
 
 
 def _of_snapshot(data: bytes) -> StoredPages:
@@ -87,7 +102,7 @@ def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]
     total = {**first, **sums, "watermark": max(watermarks, key=float, default=None)}
     total["pages"] = _by_kind([item for shard in shards for item in shard.pages.items()])
     where = {"batch": found.batch, "watermark_ms": found.watermark_ms, "shards": len(shards)}
-    return {"kind": "checkpoint", **where, **total, **_largest(shards, top, query)}
+    return {"kind": "checkpoint", **where, **_timed(total, shards[0]), **_largest(shards, top, query)}
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:

@@ -25,7 +25,7 @@ from sash.engine.row_errors import FallibleExpressions, RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite, greater
+from sash.engine.time_numbers import Watermark, finite, greater, time_text
 from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
@@ -214,8 +214,8 @@ class OperatorBase(PublicNames):
         watermark = finite(self.progress.watermark)
         if reached is not None and watermark is not None and reached < watermark:
             raise ValueError(
-                f"lookup(at={at!r}) is before the watermark, {watermark} in units of the column: rows that have "
-                "left the windows since then are no longer stored"
+                f"lookup(at={at!r}) is before the watermark, {time_text(watermark, time and time.type)}: rows that "
+                "have left the windows since then are no longer stored"
             )
         if closed is not None:
             require_closed(self.bound_query, closed, at, reached, watermark)

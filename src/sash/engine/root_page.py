@@ -100,7 +100,10 @@ def explained(error: PageError, bound_query: BoundQuery, store: Store) -> PageEr
         return error
 
 
-_ADVICE = ". Use that query, migrate the state with query.migrate(state, from_query=…), or start without the state"
+_ADVICE = (
+    ". Use that query, migrate the state with query.migrate(state, from_query=…) (in jobs: sash migrate OLD NEW), or "
+    "start without the state"
+)
 
 
 def _changes(root: bytes | None, now: dict[str, Any]) -> str:

@@ -53,6 +53,23 @@ def greater(one: Watermark, other: Watermark) -> Watermark:
     return other if one is None or (other is not None and other > one) else one
 
 
+def time_text(time: Watermark, dtype: pa.DataType | None) -> str | Number | None:
+    """A time of a column as its type prints it; a number for columns of numbers, None without a finite time.
+
+    >>> time_text(86_400_000, pa.timestamp("ms", "UTC")), time_text(17, pa.date32()), time_text(2.5, pa.float64())
+    ('1970-01-02 00:00:00.000Z', '1970-01-18', 2.5)
+    """
+    if time is None or not -math.inf < time < math.inf or dtype is None:
+        return finite(time)
+    is_date = pa.types.is_date32(dtype)
+    if not (is_date or pa.types.is_date64(dtype) or pa.types.is_timestamp(dtype)):
+        return time
+    try:
+        return str(pa.scalar(int(time), pa.int32() if is_date else pa.int64()).cast(dtype).cast(pa.string()).as_py())
+    except (pa.ArrowException, OverflowError):  # beyond the years that Arrow prints
+        return time
+
+
 def after(time: Number) -> Number:
     """The next greater time of a number, which must not be the greatest integer."""
     return time + 1 if isinstance(time, int) else math.nextafter(time, math.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +59,10 @@ class BatchSource:
                 f"{done} batches of the source are done, but it has only {count}: after a restart it must give the "
                 "same batches again, from the first"
             )
+
+    def share_read(self, position: Any) -> float | None:
+        """The share of the batches before a position; None for an iterable that does not know its length."""
+        return _checked(position) / len(self.batches) if isinstance(self.batches, Sized) and len(self.batches) else None
 
     def close(self) -> None:
         """Do nothing: an iterable has nothing to close."""

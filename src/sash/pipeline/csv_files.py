@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from sash.pipeline.file_format import (
     opened,
     require_columns,
     require_text_types,
+    share_of,
 )
 from sash.pipeline.source import MalformedRecord, decode_valid
 
@@ -50,14 +52,15 @@ class CsvFiles:
     def __init__(self, delimiter: str = ",") -> None:
         self.delimiter = delimiter
 
-    def schema(self, path: Path) -> pa.Schema:
+    def schema(self, path: Path, known: Collection[str] = ()) -> pa.Schema:
         """The columns of a file, with the types that the values of its first megabyte seem to have."""
         parse = pyarrow.csv.ParseOptions(
             delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         )
+        convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(known, pa.binary()))
         with naming(path):
             try:
-                with opened(path) as file, pyarrow.csv.open_csv(file, parse_options=parse) as reader:
+                with opened(path) as file, pyarrow.csv.open_csv(file, None, parse, convert) as reader:
                     found = reader.schema
             except pa.ArrowInvalid as error:
                 raise ValueError(
@@ -91,7 +94,7 @@ class CsvFiles:
                 for records in _numbered(reader, invalid, path, rows):
                     end = records.end
                     if end > done:
-                        yield self._decoded(records, schema, done, path)
+                        yield replace(self._decoded(records, schema, done, path), share=share_of(file, path))
         except (pa.ArrowException, OSError) as error:
             why: object = error
             if "straddl" in str(error):

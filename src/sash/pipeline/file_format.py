@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,6 +27,8 @@ class FileRows:
     batch: pa.RecordBatch
     done: int
     malformed: tuple[MalformedRecord, ...] = ()
+    share: float = 0.0
+    """About the share of the file that has been read; 0 if it is unknown, because it is compressed."""
 
 
 class FileFormat(Protocol):
@@ -35,8 +37,8 @@ class FileFormat(Protocol):
     name: str
     suffixes: tuple[str, ...]
 
-    def schema(self, path: Path) -> pa.Schema:
-        """The columns of a file, with inferred types if the format has none."""
+    def schema(self, path: Path, known: Collection[str] = ()) -> pa.Schema:
+        """The columns of a file, with inferred types if the format has none; any types for the `known` ones."""
 
     def columns(self, path: Path, /) -> list[str] | None:
         """The names of a file's columns; None if each record has fields of its own."""
@@ -56,9 +58,37 @@ def naming(path: Path) -> Iterator[None]:
         raise ValueError(f"the file {path} cannot be read: {error}") from error
 
 
+_FORMATS = {
+    b"PAR1": "a Parquet file: its format is 'parquet' (kind = 'parquet' in a job)",
+    b"ARROW1": "an Arrow file: convert it to Parquet",
+    b"PK\3\4": "a zip archive or a spreadsheet: convert it to CSV or Parquet",
+    b"\x1f\x8b": "compressed with gzip: its name must end in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed with Zstandard: its name must end in .zst",
+    b"ORC": "an ORC file: convert it to Parquet",
+    b"Obj\1": "an Avro file: convert it to Parquet",
+    b"SQLite format 3": "a database of SQLite: export its table as CSV or Parquet",
+}
+"""By the first bytes of files that are no text: what they are, and what to do."""
+
+
+def first_bytes(path: Path) -> bytes:
+    """The first bytes of a file."""
+    with path.open("rb") as file:
+        return file.read(16)
+
+
 def opened(path: Path) -> pa.NativeFile:
-    """Open a text file, decompressed according to its suffix."""
+    """Open a text file, decompressed according to its suffix. Raises ValueError for a file of a known other format."""
+    if not path.name.endswith(COMPRESSIONS):
+        found = first_bytes(path)
+        if what := next((what for magic, what in _FORMATS.items() if found.startswith(magic)), None):
+            raise ValueError(f"the file {path} is not text but {what}")
     return pa.input_stream(str(path), compression="detect")
+
+
+def share_of(file: pa.NativeFile, path: Path) -> float:
+    """About the share of a text file that has been read; 0 for a compressed one."""
+    return 0.0 if path.name.endswith(COMPRESSIONS) else min(file.tell() / max(path.stat().st_size, 1), 1.0)
 
 
 def require_columns(path: Path, found: list[str], schema: pa.Schema) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,13 +66,24 @@ class FileSource:
     layout: the format of the files. Files whose names have another suffix, or begin with "." or "_", are ignored.
     schema: the columns to read; by default those of the first file, which all files must then have.
     poll: seconds between two listings of a directory that is followed.
+    types: the types of some columns of the first file, in place of its own.
 
     A file must be complete when it appears: write it under another name and rename it. Later files must have greater
     names in lexicographic order, so number them with leading zeros.
     """
 
-    def __init__(self, path: Path, layout: FileFormat, schema: pa.Schema | None = None, poll: float = 1.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        layout: FileFormat,
+        schema: pa.Schema | None = None,
+        poll: float = 1.0,
+        types: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
         self.path, self.layout, self.poll, self.problems = path, layout, poll, list[str]()
+        self.types = dict(types or {})
+        self._shares = 0.0, dict[str, int]()
+        """The share of the current file that was read, and the sizes of all files."""
         self._given, self._schema = schema is not None, schema
         self._known: dict[str, tuple[int, int]] = {}
         """Size and modification time of the files that were read or will not be read."""
@@ -82,14 +93,29 @@ class FileSource:
         """The columns: those given, or those of the first file."""
         if self._schema is None:
             for name in sorted(self._listing()):
-                self._schema = self.layout.schema(self._file(name))
+                self._schema = self._inferred(self._file(name))
                 break
+        if self._schema is None and self.types:  # there is no file yet: these are all columns
+            self._given, self._schema = True, pa.schema([*self.types.items()])
         return self._schema
+
+    def _inferred(self, path: Path) -> pa.Schema:
+        """The columns of a file, some with given types. Raises ValueError for the type of a missing column."""
+        schema = self.layout.schema(path, self.types)
+        found = {field.name: field for field in schema}
+        for name, dtype in self.types.items():
+            if name not in found and self.layout.columns(path) is not None:
+                raise ValueError(
+                    f"types= ([source.schema] in a job) names a column {name!r}, which the file {path} does not have; "
+                    f"its columns are {', '.join(schema.names)}"
+                )
+            found[name] = pa.field(name, dtype)
+        return pa.schema([*found.values()])
 
     def expect(self, schema: pa.Schema) -> None:
         """Read the columns of an earlier run, unless others were given: its first file may have been deleted."""
         if not self._given:
-            self._schema = schema
+            self._schema = pa.schema([field.with_type(self.types.get(field.name, field.type)) for field in schema])
 
     @property
     def infers_types(self) -> bool:
@@ -107,6 +133,8 @@ class FileSource:
         while not reading.stop.is_set():
             seen = max([0 if at is None else at.seen, *(found.st_ctime_ns for found in listing.values())])
             names = [name for name in sorted(listing) if at is None or not at.has_done(name)]
+            sizes = {name: found.st_size for name, found in listing.items()}
+            self._shares = 0.0, {} if reading.follow else sizes  # a directory that is followed has no end
             for name in names:
                 for chunk in self._chunks(name, at, reading.rows, seen):
                     at = FilePosition(**chunk.position)
@@ -124,6 +152,14 @@ class FileSource:
             if at is not None:
                 self._report(at, listing)
 
+    def share_read(self, position: Any) -> float | None:
+        """About the share of the files' bytes before a position; None if it is unknown."""
+        at, (share, sizes) = FilePosition.of(position), self._shares
+        if at is None or not sum(sizes.values()) or (not share and len(sizes) == 1 and at.rows is not None):
+            return None
+        done = sum(size for name, size in sizes.items() if at.has_done(name))
+        return (done + (0 if at.has_done(at.file) else share * sizes.get(at.file, 0))) / sum(sizes.values())
+
     def _chunks(self, name: str, at: FilePosition | None, rows: int, seen: int) -> Iterator[SourceRows]:
         """The rows of one file that were not read yet."""
         path = self._file(name)
@@ -133,6 +169,7 @@ class FileSource:
         waiting: FileRows | None = None
 
         def chunk(found: FileRows, rows_done: int | None) -> SourceRows:
+            self._shares = found.share, self._shares[1]
             position = FilePosition(name, rows_done, before.st_size, before.st_mtime_ns, seen)
             return SourceRows(found.batch, asdict(position), found.malformed)
 
@@ -152,7 +189,7 @@ class FileSource:
     def _file_schema(self, path: Path) -> pa.Schema:
         """The columns to read of a file. Raises ValueError if they are not those of the first file."""
         if self._schema is None:
-            self._schema = self.layout.schema(path)
+            self._schema = self._inferred(path)
         elif not self._given:
             known = self._schema.names
             if more := [name for name in self.layout.columns(path) or () if name not in known]:
@@ -263,6 +300,7 @@ def files(
     format: Literal["parquet", "csv", "json"] | None = None,  # noqa: A002 - the usual name of this argument
     *,
     schema: pa.Schema | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
     delimiter: str = ",",
     poll: float = 1.0,
 ) -> FileSource:
@@ -271,6 +309,7 @@ def files(
     path: a directory, whose files are read in the order of their names, or one file.
     format: by default determined by the suffixes of the files. Text files may be compressed: `.csv.gz`.
     schema: the columns to read; by default those of the first file, for CSV and JSON with types inferred from values.
+    types: the types of some columns, in place of those that are inferred; the other columns stay.
     delimiter: the separator of values in CSV files.
     poll: seconds between two listings of a directory that is followed.
 
@@ -289,7 +328,9 @@ def files(
         raise ValueError(f"poll= must be a number of seconds above 0; got {poll!r}")
     if schema is not None and not isinstance(schema, pa.Schema):
         raise TypeError(f"schema= must be a pyarrow.Schema; got a {type(schema).__name__}")
-    return FileSource(place, CsvFiles(delimiter) if format == "csv" else FORMATS[format], schema, poll)
+    if schema is not None and types is not None:
+        raise TypeError("files() takes schema= with all columns, or types= of some; got both")
+    return FileSource(place, CsvFiles(delimiter) if format == "csv" else FORMATS[format], schema, poll, types)
 
 
 def _format_of(place: Path) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
-from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened, share_of
 from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
@@ -27,18 +27,18 @@ class JsonFiles:
     name = "json"
     suffixes: tuple[str, ...] = (*_ENDINGS, *(f"{ending}{more}" for ending in _ENDINGS for more in COMPRESSIONS))
 
-    def schema(self, path: Path) -> pa.Schema:
+    def schema(self, path: Path, known: Collection[str] = ()) -> pa.Schema:
         """The fields in the first thousand lines of a file, with types inferred from their values."""
-        with naming(path), _lines(path) as file:
+        with naming(path), opened(path) as raw, _lines(raw) as file:
             objects = [_object(line) for line in islice(file, SAMPLE)]
-        names = dict.fromkeys(name for found in objects for name in found)
+        names = dict.fromkeys(name for found in objects for name in found if name not in known)
         try:
             columns = {name: pa.array([found.get(name) for found in objects]) for name in names}
         except (pa.ArrowException, OverflowError) as error:
             raise ValueError(
                 f"the columns of the file {path} cannot be inferred: {error}. Pass schema= ([source.schema] in a job)"
             ) from error
-        if not columns:
+        if not columns and not known:
             raise ValueError(
                 f"the file {path} has no JSON object in its first {SAMPLE} lines. "
                 "Pass schema= ([source.schema] in a job)"
@@ -52,7 +52,7 @@ class JsonFiles:
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:
         """The rows of a file. A line that is not an object, or has a value of another type, is malformed."""
         require_json_types(schema, "a JSON file", "Parquet")
-        with naming(path), _lines(path) as file:
+        with naming(path), opened(path) as raw, _lines(raw) as file:
             for _ in islice(file, done):
                 pass
             while lines := list(islice(file, rows)):
@@ -63,11 +63,11 @@ class JsonFiles:
                     for at, reason in bad
                 )
                 done += len(lines)
-                yield FileRows(batch, done, malformed)
+                yield FileRows(batch, done, malformed, share_of(raw, path))
 
 
-def _lines(path: Path) -> io.BufferedReader:
-    return io.BufferedReader(cast(io.RawIOBase, opened(path)))
+def _lines(file: pa.NativeFile) -> io.BufferedReader:
+    return io.BufferedReader(cast(io.RawIOBase, file))
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -5,6 +5,8 @@ They use the package confluent-kafka, which wraps librdkafka.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,8 +23,13 @@ kafka: Any = confluent_kafka
 Message = Any
 Consumer = Any
 
-TIMEOUT = 30.0
-"""How long a broker may take to answer, in seconds."""
+TIMEOUT = 10.0
+"""How long brokers may take to answer, in seconds, unless the user says otherwise."""
+
+LOGGER = logging.getLogger("sash.kafka")
+"""Gets what librdkafka logs. Nothing of it is shown by default: what matters is raised, in one line."""
+
+LOGGER.addHandler(logging.NullHandler())
 
 Partitions = dict[int, int]
 """An offset for each partition."""
@@ -43,7 +50,14 @@ def client_config(servers: str, given: Mapping[str, Any] | None, **own: Any) -> 
     for name in settings:
         if name in fixed or name == "bootstrap.servers":
             raise ValueError(f"config= cannot set {name!r}, which is set by sash")
-    return {**settings, **fixed, "bootstrap.servers": servers}
+    return {"logger": LOGGER, **settings, **fixed, "bootstrap.servers": servers}
+
+
+def checked_timeout(timeout: Any) -> float:
+    """The seconds that brokers may take. Raises ValueError unless they are a number above 0."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise ValueError(f"timeout= must be a number of seconds above 0; got {timeout!r}")
+    return float(timeout)
 
 
 def consumer(servers: str, given: Mapping[str, Any] | None, isolation: str = "read_committed") -> Consumer:
@@ -60,28 +74,31 @@ def consumer(servers: str, given: Mapping[str, Any] | None, isolation: str = "re
     )
 
 
-def partitions_of(client: Any, servers: str, topic: str) -> list[int]:
+def partitions_of(client: Any, servers: str, topic: str, timeout: float) -> list[int]:
     """The partitions of a topic. Raises ConnectionError if no broker answers, ValueError if there is no such topic."""
     try:
-        found = client.list_topics(topic, timeout=TIMEOUT).topics[topic]
+        found = client.list_topics(topic, timeout=timeout).topics[topic]
     except kafka.KafkaException as error:
-        raise ConnectionError(f"no broker of {servers!r} answers: {error.args[0].str()}") from error
+        raise ConnectionError(
+            f"no broker of {servers!r} answers within {timeout:g} s: {error.args[0].str()}. Check that Kafka runs "
+            "there; timeout= sets the limit"
+        ) from error
     if found.error is not None or not found.partitions:
         why = "it has no partitions" if found.error is None else found.error.str()
         raise ValueError(f"the topic {topic!r} cannot be used: {why}")
     return sorted(found.partitions)
 
 
-def watermarks(client: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+def watermarks(client: Consumer, topic: str, partitions: Iterable[int], timeout: float) -> dict[int, tuple[int, int]]:
     """By partition: its first available offset, and the one after its last. Raises ConnectionError."""
     found = {}
     for number in partitions:
         try:
-            answer = client.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=TIMEOUT, cached=False)
+            answer = client.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=timeout, cached=False)
         except kafka.KafkaException as error:
             raise ConnectionError(f"the offsets of {topic}[{number}] are unknown: {error.args[0].str()}") from error
         if answer is None:
-            raise ConnectionError(f"the offsets of {topic}[{number}] are unknown: no answer within {TIMEOUT:g} s")
+            raise ConnectionError(f"the offsets of {topic}[{number}] are unknown: no answer within {timeout:g} s")
         found[number] = answer
     return found
 

@@ -23,6 +23,7 @@ from sash.pipeline.json_values import encode_json
 from sash.pipeline.kafka_client import (
     TIMEOUT,
     Partitions,
+    checked_timeout,
     client_config,
     consumer,
     is_end,
@@ -35,6 +36,9 @@ from sash.pipeline.outbox import Outbox
 from sash.pipeline.sink import SinkTask
 
 HEADER = "sash-id"
+TRANSACTION = 30.0
+"""Seconds that brokers may take to begin or to end a transaction."""
+
 ATTEMPTS = 5
 """The maximum number of attempts for a transaction."""
 
@@ -63,6 +67,7 @@ class KafkaSink:
     topic: its name; it must exist.
     key: the columns whose values are the message key, by which Kafka chooses the partition. By default there is none.
     config: further settings of librdkafka, such as those of security.
+    timeout: seconds that brokers may take to answer.
 
     Consumers need `isolation.level=read_committed`, which is not the default everywhere. One that reads uncommitted
     messages may see some of aborted transactions: the header `sash-id` is unique to a result. Messages must not be
@@ -76,8 +81,10 @@ class KafkaSink:
         *,
         key: str | list[str] | tuple[str, ...] = (),
         config: Mapping[str, Any] | None = None,
+        timeout: float = TIMEOUT,
     ) -> None:
         require_topic(topic)
+        self.timeout = checked_timeout(timeout)
         self.servers, self.topic, self.config = servers, topic, config
         self.key = (key,) if isinstance(key, str) else tuple(key)
         client_config(servers, config, transactional_id="")
@@ -92,14 +99,16 @@ class KafkaSink:
         outbox = Outbox(task)
         transactional = f"sash-{task.run}-{task.name}"
         producer = kafka.Producer(client_config(self.servers, self.config, transactional_id=transactional))
-        partitions = partitions_of(producer, self.servers, self.topic)
+        partitions = partitions_of(producer, self.servers, self.topic, self.timeout)
         try:
-            producer.init_transactions(TIMEOUT)
+            producer.init_transactions(max(self.timeout, TRANSACTION))
         except kafka.KafkaException as error:
             raise ConnectionError(f"{self.servers!r} cannot start transactions: {error.args[0].str()}") from error
         client = consumer(self.servers, self.config, "read_uncommitted")
         try:
-            ends = {number: end for number, (_, end) in watermarks(client, self.topic, partitions).items()}
+            ends = {
+                number: end for number, (_, end) in watermarks(client, self.topic, partitions, self.timeout).items()
+            }
         finally:
             client.close()
         opened = _Opened(producer, outbox, f"{task.run}/{task.name}", ends)
@@ -150,7 +159,7 @@ class KafkaSink:
                 reason = error.args[0]
                 if not reason.txn_requires_abort() or attempt == ATTEMPTS:
                     raise ConnectionError(f"the transaction of step {epoch} failed: {reason.str()}") from error
-                opened.producer.abort_transaction(TIMEOUT)
+                opened.producer.abort_transaction(TRANSACTION)
 
     def _produce(self, opened: _Opened, value: bytes, key: bytes | None, name: str) -> None:
         while True:
@@ -180,14 +189,14 @@ class KafkaSink:
         client = consumer(self.servers, self.config)
         found: set[int] = set()
         try:
-            known = watermarks(client, self.topic, opened.ends)
+            known = watermarks(client, self.topic, opened.ends, self.timeout)
             begin = {number: max(starts.get(number, 0), first) for number, (first, _) in known.items()}
             waiting = {number for number, start in begin.items() if start < opened.ends[number]}
             client.assign([kafka.TopicPartition(self.topic, number, begin[number]) for number in waiting])
-            deadline = time.monotonic() + TIMEOUT
+            deadline = time.monotonic() + TRANSACTION
             while waiting:
                 for message in client.consume(1000, 0.1):
-                    deadline = time.monotonic() + TIMEOUT
+                    deadline = time.monotonic() + TRANSACTION
                     if is_end(message):
                         if message.offset() >= opened.ends[message.partition()]:
                             waiting.discard(message.partition())
@@ -206,10 +215,10 @@ class KafkaSink:
 
 
 def _commit(producer: Any) -> None:
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + TRANSACTION
     while True:
         try:
-            producer.commit_transaction(TIMEOUT)
+            producer.commit_transaction(TRANSACTION)
             return
         except kafka.KafkaException as error:
             if not error.args[0].retriable() or time.monotonic() > deadline:

@@ -24,6 +24,7 @@ from sash.pipeline.kafka_client import (
     Consumer,
     Message,
     Partitions,
+    checked_timeout,
     client_config,
     consumer,
     is_end,
@@ -53,12 +54,13 @@ class KafkaSource:
     format: "json": each value is a JSON object. "arrow": each value is an Arrow IPC stream of any number of rows.
     config: further settings of librdkafka, such as those of security.
     linger: seconds that a step waits for more messages when all have been read.
+    timeout: seconds that brokers may take to answer.
 
     Without a stored position, the topic is read from its first message. Without `follow`, it is read up to the messages
     that it has at the start. Messages of a transaction are read after it was committed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: keyword-only)
         self,
         servers: str,
         topic: str,
@@ -67,6 +69,7 @@ class KafkaSource:
         format: Literal["json", "arrow"] = "json",  # noqa: A002
         config: Mapping[str, Any] | None = None,
         linger: float = 0.5,
+        timeout: float = TIMEOUT,
     ) -> None:
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"schema= must be a pyarrow.Schema: messages have none; got a {type(schema).__name__}")
@@ -77,7 +80,10 @@ class KafkaSource:
             require_json_types(schema, "a JSON message", "format='arrow'")
         self.servers, self.topic, self.format, self.linger = servers, topic, format, linger
         self._schema, self._config, self.problems = schema, config, list[str]()
+        self.timeout = checked_timeout(timeout)
         client_config(servers, config)
+        self._ends: Partitions | None = None
+        self._starts: Partitions = {}
         self._consumer: Consumer | None = None
 
     @property
@@ -89,13 +95,14 @@ class KafkaSource:
         """Messages of all partitions after a position, merged by their timestamps."""
         self.close()
         client = self._consumer = consumer(self.servers, self._config)
-        partitions = partitions_of(client, self.servers, self.topic)
+        partitions = partitions_of(client, self.servers, self.topic, self.timeout)
         following = self._checked(position)
-        known = watermarks(client, self.topic, partitions)
+        known = watermarks(client, self.topic, partitions, self.timeout)
         self._require_offsets(following, known)
         following = {number: following.get(number, known[number][0]) for number in partitions}
         ends = None if reading.follow else {number: end for number, (_, end) in known.items()}
-        merge = _Merge(client, self.topic, following, ends)
+        self._starts, self._ends = {number: first for number, (first, _) in known.items()}, ends
+        merge = _Merge(client, self.topic, following, ends, timeout=self.timeout)
         refreshed = time.monotonic()
         while not reading.stop.is_set():
             messages = merge.messages(reading, self.linger)
@@ -105,9 +112,19 @@ class KafkaSource:
                 return
             if reading.follow and time.monotonic() - refreshed > REFRESH:
                 refreshed = time.monotonic()
-                more = set(partitions_of(client, self.servers, self.topic)) - set(merge.following)
+                more = set(partitions_of(client, self.servers, self.topic, self.timeout)) - set(merge.following)
                 if more:
-                    merge = _Merge(client, self.topic, merge.following | dict.fromkeys(more, 0))
+                    following = merge.following | dict.fromkeys(more, 0)
+                    merge = _Merge(client, self.topic, following, timeout=self.timeout)
+
+    def share_read(self, position: Any) -> float | None:
+        """The share of the messages that has been read; None if the topic is followed."""
+        if self._ends is None or position is None:
+            return None
+        next_of = self._checked(position)
+        total = sum(end - self._starts[number] for number, end in self._ends.items())
+        done = sum(next_of.get(number, first) - first for number, first in self._starts.items())
+        return min(done / total, 1.0) if total else 1.0
 
     def _checked(self, position: Any) -> Partitions:
         """The next offsets of a position. Raises ValueError if it is not one of this topic."""
@@ -181,6 +198,7 @@ class _Merge:
     exhausted: set[int] = field(default_factory=set)
     """Partitions that were at their end when last polled."""
     paused: set[int] = field(default_factory=set)
+    timeout: float = TIMEOUT
     heard: float = 0.0
     """When a broker last sent something."""
 
@@ -238,8 +256,11 @@ class _Merge:
         now = time.monotonic()
         if found:
             self.heard = now
-        elif self.ends is not None and now - self.heard > TIMEOUT:
-            raise ConnectionError(f"no broker has sent a message of the topic {self.topic!r} for {TIMEOUT:g} seconds")
+        elif self.ends is not None and now - self.heard > self.timeout:
+            raise ConnectionError(
+                f"no broker has sent a message of the topic {self.topic!r} for {self.timeout:g} seconds; timeout= sets "
+                "the limit"
+            )
         for message in found:
             number = message.partition()
             if is_end(message):

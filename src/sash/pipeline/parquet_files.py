@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.pipeline.file_format import FileRows, require_columns
+from sash.pipeline.file_format import FileRows, first_bytes, require_columns
 
 
 class ParquetFiles:
@@ -17,7 +17,7 @@ class ParquetFiles:
     name = "parquet"
     suffixes: tuple[str, ...] = (".parquet", ".pq")
 
-    def schema(self, path: Path) -> pa.Schema:
+    def schema(self, path: Path, _known: Collection[str] = ()) -> pa.Schema:
         """The columns of a file."""
         with _opened(path) as file:
             return file.schema_arrow.remove_metadata()
@@ -48,7 +48,9 @@ class ParquetFiles:
                     rest, skip = batch.slice(skip), max(skip - batch.num_rows, 0)
                     if rest.num_rows:
                         done += rest.num_rows
-                        yield FileRows(rest.select(schema.names).cast(schema), done)
+                        yield FileRows(
+                            rest.select(schema.names).cast(schema), done, share=done / file.metadata.num_rows
+                        )
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(f"the file {path} cannot be read after row {done}: {error}") from error
 
@@ -59,4 +61,7 @@ def _opened(path: Path) -> pq.ParquetFile:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise ValueError(f"the file {path} is not a readable Parquet file: {error}. Move it away") from error
+        found = first_bytes(path)
+        why = error if found.startswith(b"PAR1") else f"it begins with {found!r}"
+        more = "" if found.startswith(b"PAR1") else ", or if it is text, give its format: csv or json (kind = in a job)"
+        raise ValueError(f"the file {path} is not a readable Parquet file: {why}. Move it away{more}") from error

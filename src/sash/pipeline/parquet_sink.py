@@ -17,6 +17,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,42 +30,52 @@ from sash.pipeline.sink import SinkError, SinkTask
 
 SUFFIX = ".parquet"
 
+RESULTS = re.compile(r"\d{12}\.(parquet|csv)")
+"""Names of files that sinks publish: no other file is ever deleted."""
+
 
 class ParquetSink:
     """Writes results to a directory of Parquet files, one for each step that has any: exactly once.
 
     path: the directory. It is created if it is missing, and belongs to one pipeline.
     compression: of the files, as for `pyarrow.parquet.write_table`.
+    overwrite: replace results of earlier runs: all of them if this run begins anew, and those of later steps than that
+        of the store, if an older copy of it was restored. Files that no pipeline wrote are not deleted.
 
     After a crash at any time, no result is missing or duplicated. No reader sees an incomplete step.
     """
 
     suffix = SUFFIX
 
-    def __init__(self, path: str | os.PathLike[str], compression: str = "zstd") -> None:
-        self.path, self.compression = Path(path).absolute(), compression
+    def __init__(self, path: str | os.PathLike[str], compression: str = "zstd", *, overwrite: bool = False) -> None:
+        self.path, self.compression, self.overwrite = Path(path).absolute(), compression, overwrite
         self.pending = self.path.with_name(self.path.name + ".pending")
         self._lock_file: IO[str] | None = None
         self._prepared = 0
+        self._created: list[Path] = []
+        """Directories that `open` has created."""
+        self._has_begun: Callable[[], bool] = lambda: True
 
     def open(self, task: SinkTask) -> None:
         """Publish or discard pending results. Raises SinkError if the directory has the output of another pipeline."""
-        self._prepared = 0
+        self._prepared, self._has_begun = 0, task.has_begun
         if self.path.exists() and not self.path.is_dir():
             raise SinkError(f"{self.path} is a file: a sink is a directory for files of results")
+        self._created = [place for place in (self.pending, self.path) if not place.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         self.pending.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self.pending.stat().st_dev:
             raise SinkError(f"{self.path} is a separate file system: use a directory below it, such as results")
         self._lock()
-        published = self._published()
-        self._require_own(task, published)
-        if published and max(published) > task.epoch:
+        self._require_own(task)
+        later = [file for file in self._results() if int(file.stem) > task.epoch]
+        if later and not self.overwrite:
             raise SinkError(
-                f"{self.path} has the results of step {max(published)}, and the state in the store is that of step "
-                f"{task.epoch}: an older copy of the store was restored, or a power failure took its last writes. "
-                "Remove the files of later steps, which will run again, or use another directory"
+                f"{self.path} has the results of step {int(max(later).stem)}, and the state in the store is that of "
+                f"step {task.epoch}: an older copy of the store was restored, or a power failure took its last writes. "
+                "The later steps run again: replace their files with overwrite=True (sash run --overwrite)"
             )
+        self._delete(later)
         for file in self.pending.iterdir():
             if file.name != self._name(task.epoch) and file.suffix in (self.suffix, ".new"):
                 file.unlink()
@@ -79,14 +92,19 @@ class ParquetSink:
             self.close()
             raise SinkError(f"another pipeline is writing to {self.path}: stop it, or use another directory") from None
 
-    def _require_own(self, task: SinkTask, published: list[int]) -> None:
+    def _require_own(self, task: SinkTask) -> None:
         """Raises SinkError if the directory has the output of another run. An empty directory is taken over."""
-        owner, mine = self._owner(), {"run": task.run, "query": task.query, "fingerprint": task.fingerprint}
+        columns = {field.name: str(field.type) for field in task.schema}
+        mine = {"run": task.run, "query": task.query, "fingerprint": task.fingerprint, "columns": columns}
+        owner = self._owner()
         if owner is not None and owner.get("run") == task.run:
             return
-        strangers = [entry.name for entry in self.path.iterdir() if entry.name[0] != "."]
-        if published or strangers or (task.epoch and owner is not None):
-            raise SinkError(f"{self.path} {_described_owner(owner, mine)}: use another directory")
+        results, entries = self._results(), [entry for entry in self.path.iterdir() if entry.name[0] != "."]
+        can_replace = owner is not None and not task.epoch and len(results) == len(entries)
+        if (entries or (task.epoch and owner is not None)) and not (can_replace and self.overwrite):
+            more = ", or replace its files with overwrite=True (sash run --overwrite)" if can_replace else ""
+            raise SinkError(f"{self.path} {_described_owner(owner, mine)}: use another directory{more}")
+        self._delete(results)
         if task.epoch:
             raise SinkError(
                 f"{self.path} is empty, and the state in the store is that of step {task.epoch}: earlier steps "
@@ -108,8 +126,15 @@ class ParquetSink:
                 f"{self.pending / 'run.json'} is damaged: whose output {self.path} has is unknown"
             ) from None
 
-    def _published(self) -> list[int]:
-        return [int(file.stem) for file in self.path.iterdir() if file.suffix == self.suffix and file.stem.isdecimal()]
+    def _results(self) -> list[Path]:
+        """The published files."""
+        return [file for file in self.path.iterdir() if RESULTS.fullmatch(file.name)]
+
+    def _delete(self, files: list[Path]) -> None:
+        for file in files:
+            file.unlink()
+        if files:
+            _sync(self.path)
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Write a file to the directory of pending files, and flush it to disk."""
@@ -132,10 +157,20 @@ class ParquetSink:
             _sync(self.path)
 
     def close(self) -> None:
-        """Release the lock: other processes may write to the directory."""
+        """Release the lock: other processes may write to the directory. What a refused run has created is removed."""
         if self._lock_file is not None:
+            if not self._has_begun():
+                self._remove_created()
             self._lock_file.close()
             self._lock_file = None
+
+    def _remove_created(self) -> None:
+        if self.pending in self._created:
+            for name in ("run.json", "run.json.new", "lock"):
+                (self.pending / name).unlink(missing_ok=True)
+        for place in self._created:
+            with suppress(OSError):  # it is not empty
+                place.rmdir()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -159,7 +194,9 @@ def _described_owner(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
         return "has files that no pipeline wrote"
     if owner.get("fingerprint") != mine["fingerprint"]:
         return f"has the output of another query, {owner.get('query')}"
-    return "has the output of another run of this query, with another store"
+    if owner.get("columns", mine["columns"]) != mine["columns"]:
+        return f"has the output of this query with other columns, {', '.join(owner['columns'])}"
+    return "has the output of another run of this query, with another store or none"
 
 
 def _sync(path: Path) -> None:

@@ -14,6 +14,7 @@ sinks publish or discard pending results.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +31,9 @@ from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
 from sash.pipeline.parquet_sink import ParquetSink
 from sash.pipeline.piped_query import AnyPipedWork, piped
-from sash.pipeline.selections import FilteredSource
+from sash.pipeline.selections import FilteredSource, SelectedSink
 from sash.pipeline.sink import Sink, SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows
+from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, share_read
 from sash.pipeline.stop_signals import stop_on_signals
 from sash.pipeline.summary import PipelinePosition, Summary
 from sash.plan.queries import Queries
@@ -161,12 +162,15 @@ class Pipeline:
         self.position = PipelinePosition.of(work.operator.offset)
         self.tasks: list[SinkTask] = []
         self.examples: list[MalformedRecord] = []
+        self.has_begun = False
+        """Has a step begun?"""
         if work.operator.schema is not None:
             self._open_sinks()
 
     def _open_sinks(self) -> None:
         """Open the sinks, which publish or discard pending results. The columns of the results must be known."""
         schemas, store = self.work.schemas(), self.work.store
+        self.position = self.position.writing(self._output(schemas))
         if self.has_side:
             schemas["side"] = self.work.side_schema()
         for (name, schema), sink in zip(schemas.items(), self.sinks, strict=True):
@@ -177,9 +181,17 @@ class Pipeline:
                 schema,
                 *self.work.identity,
                 MemoryStore() if store is None else store,
+                lambda: self.has_begun,
             )
             sink.open(task)
             self.tasks.append(task)
+
+    def _output(self, schemas: Mapping[str, pa.Schema]) -> str:
+        """The identity of the results: another query, or other columns of them, need another place."""
+        chosen = [sink.columns if isinstance(sink, SelectedSink) else () for sink in self.sinks]
+        columns = {name: [f"{field.name} {field.type}" for field in schema] for name, schema in schemas.items()}
+        text = repr((self.work.identity[0], columns, chosen[: len(schemas)]))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def run(self, reading: Reading, finish: bool) -> None:
         """Take steps until the source ends or the pipeline is stopped."""
@@ -191,7 +203,8 @@ class Pipeline:
             if self.position.finished:
                 raise ValueError(
                     f"the pipeline has finished, but the source {self.source!r} has more rows: all windows are closed. "
-                    "Start with a new store and sink, and use finish=False if more rows will follow"
+                    "Start with a new store and sink, and with finish=False ([options] finish = false in a job), which "
+                    "keeps windows open for rows of later runs"
                 )
             self._step(chunk)
         if finish and not reading.stop.is_set() and not self.position.finished and self.tasks:
@@ -224,6 +237,7 @@ class Pipeline:
                 if batch.num_rows:
                     sink.prepare(reached.epoch, batch)
 
+        self.has_begun = True
         self.work.take(None if chunk is None else chunk.batch, reached.to_json(), prepare)
         self.position = reached
         for sink in self.sinks:
@@ -236,8 +250,9 @@ class Pipeline:
         """A summary of all runs with the store so far."""
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
+        share = 1.0 if at.finished else share_read(self.source, at.source)
         notes = tuple(self.source.problems), tuple(self.examples)
-        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
+        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes, share)
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

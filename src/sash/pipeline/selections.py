@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
 from sash.pipeline.sink import Sink, SinkTask
-from sash.pipeline.source import Reading, Source, SourceRows
+from sash.pipeline.source import Reading, Source, SourceRows, share_read
 from sash.plan.binder import known_columns
 
 
@@ -42,6 +42,10 @@ class FilteredSource:
         """The chunks of the source, with only the rows that satisfy the condition."""
         for chunk in self.source.read(position, reading):
             yield replace(chunk, batch=self._filtered(chunk.batch))
+
+    def share_read(self, position: Any) -> float | None:
+        """The share of the source before a position, if it knows it."""
+        return share_read(self.source, position)
 
     def _filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         known_columns(self.where.tree, batch.schema, "where")

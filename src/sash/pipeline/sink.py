@@ -11,6 +11,7 @@ later one, whose step will run again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -29,6 +30,7 @@ class SinkTask:
     schema: the columns of the batches that the sink gets.
     fingerprint, query: the identity of the query, and its text.
     store: the store of the state, for sinks that cannot hold pending results themselves.
+    has_begun: has the pipeline begun a step since? Else its sinks leave nothing behind when they are closed.
     """
 
     run: str
@@ -38,6 +40,7 @@ class SinkTask:
     fingerprint: str
     query: str
     store: Store
+    has_begun: Callable[[], bool] = lambda: True
 
 
 @runtime_checkable

@@ -69,6 +69,12 @@ class Source(Protocol):
         """Close files and connections."""
 
 
+def share_read(source: Source, position: Any) -> float | None:
+    """The share of a source before a position, from 0 to 1; None if it does not know its end."""
+    found: float | None = source.share_read(position) if hasattr(source, "share_read") else None
+    return found
+
+
 class SourceWarning(UserWarning):
     """A source has skipped some data."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sash.engine.time_numbers import Watermark
@@ -34,6 +34,8 @@ class Summary:
     """Data that the source skipped in this run, and why."""
     examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
     """The first malformed records of this run."""
+    share: float | None = None
+    """About the share of the source that has been read, from 0 to 1; None if its end is unknown."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,17 @@ class PipelinePosition:
     source: Any = None
     malformed: int = 0
     finished: bool = False
+    output: str = ""
+    """The identity of what the sinks get: of the query and the columns of its results."""
+
+    def writing(self, output: str) -> PipelinePosition:
+        """The position for this output: that of a new run if it is another one, after a migration of the state.
+
+        A new run continues the source, and begins its output from step 1, in another place.
+        """
+        if self.output in ("", output):
+            return replace(self, output=output)
+        return replace(self, run=secrets.token_hex(8), epoch=0, output=output)
 
     @staticmethod
     def of(offset: Any) -> PipelinePosition:

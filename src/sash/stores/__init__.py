@@ -4,6 +4,7 @@
 `memory`            a store in a dict
 `rocksdb_store`     a store in a directory; needs rocksdict
 `valkey_store`      a store in Valkey or Redis; needs valkey
+`store_backup`      copies of stores; needs rocksdict
 `valkey_connection` calls to a Valkey server: bounded waiting, clear errors
 `valkey_lease`      one writer at a time for a store in Valkey
 `store_errors`      the errors of stores
@@ -25,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
 from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import FlushError, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
+from sash.stores.store_errors import FlushError, StoreDamaged, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
 
 if TYPE_CHECKING:
     from sash.stores.rocksdb_store import RocksDBStore
+    from sash.stores.store_backup import backup, restore
     from sash.stores.valkey_store import ValkeyStore
 
 __all__ = [
@@ -38,15 +40,23 @@ __all__ = [
     "Refreshable",
     "RocksDBStore",
     "Store",
+    "StoreDamaged",
     "StoreError",
     "StoreInUse",
     "StoreUnavailable",
     "ValkeyStore",
     "WriterReplaced",
+    "backup",
+    "restore",
 ]
 
-_MODULES = {"RocksDBStore": "sash.stores.rocksdb_store", "ValkeyStore": "sash.stores.valkey_store"}
-"""Classes that need a package of the extra `stores`: imported when first used."""
+_MODULES = {
+    "RocksDBStore": "sash.stores.rocksdb_store",
+    "ValkeyStore": "sash.stores.valkey_store",
+    "backup": "sash.stores.store_backup",
+    "restore": "sash.stores.store_backup",
+}
+"""Names that need a package of the extra `stores`: imported when first used."""
 
 
 def __getattr__(name: str) -> Any:

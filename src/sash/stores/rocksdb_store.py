@@ -26,7 +26,7 @@ from weakref import WeakSet, finalize
 
 from sash.stores.page_names import checked_names, encoded_names, encoded_pages
 from sash.stores.store import Reads
-from sash.stores.store_errors import StoreError, StoreInUse, StoreUnavailable
+from sash.stores.store_errors import StoreDamaged, StoreError, StoreInUse, StoreUnavailable
 from sash.stores.views import Views
 
 try:
@@ -50,6 +50,15 @@ _ROCKSDB_FILES = re.compile(
 _CATCH_UP_SECONDS, _CATCH_UP_FAILURES = 10.0, 100
 """How long a reader tries to catch up with a writer that changes its files meanwhile, and after how many failed
 attempts it gives up."""
+
+_STILL = 0.1
+"""For how many seconds attempts must fail on files that do not change: then no writer is the cause."""
+
+_DAMAGE = re.compile(r"Corruption|No such file|switched to a new MANIFEST")
+"""What RocksDB says of files that are damaged or missing, and of nothing else."""
+
+_CONTENT = re.compile(r"\d+\.(sst|blob|log)|MANIFEST-(?!000001$)\d+")
+"""Files that a store has only after it was created: one without CURRENT has lost it."""
 
 
 class _FileList(NamedTuple):
@@ -98,7 +107,8 @@ class RocksDBStore:
     ([b'y', None], [('b0', b'z'), ('b1', b'x')])
     >>> store.close()
 
-    Raises StoreInUse if another writer has the directory open, and StoreError, naming the path, if it cannot be opened.
+    Raises StoreInUse if another writer has the directory open, StoreDamaged, naming the file, if files are damaged or
+    missing, and StoreError, naming the path, if it cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, sync: bool = False) -> None:
@@ -128,6 +138,7 @@ class RocksDBStore:
             names = os.listdir(self.path)
         except OSError as error:
             raise StoreError(f"cannot open the store at {self.path}: {error.strerror or error}") from error
+        self._require_current(names)
         foreign = sorted(name for name in names if not _ROCKSDB_FILES.fullmatch(name))
         if "CURRENT" not in names and foreign:
             raise StoreError(
@@ -141,7 +152,7 @@ class RocksDBStore:
                     f"the store at {self.path} is open for writing {self._holder()}: close it there, or open it with "
                     "read_only=True"
                 ) from error
-            raise StoreError(f"cannot open the store at {self.path}: {error}") from error
+            self.raise_failed("open", error)
         since = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S %z}"
         try:
             (self.path / WRITER).write_text(
@@ -158,9 +169,39 @@ class RocksDBStore:
         except OSError:
             return "elsewhere"
 
+    def _require_current(self, names: Iterable[str]) -> None:
+        """Raises StoreDamaged for a store without the file CURRENT: RocksDB would create it again, empty."""
+        if "CURRENT" not in names and any(_CONTENT.fullmatch(name) for name in names):
+            raise self._damaged("the file CURRENT is missing")
+
+    def _damaged(self, what: object) -> StoreDamaged:
+        return StoreDamaged(
+            f"the store at {self.path} is damaged: {what}. Move the directory away and restore a backup (sash restore "
+            "BACKUP STORE), or start without the state"
+        )
+
+    def raise_failed(self, verb: str, error: Exception) -> NoReturn:
+        """Raises StoreDamaged if files are damaged, else StoreError."""
+        if _DAMAGE.search(str(error)):
+            raise self._damaged(_damage(error)) from error
+        raise StoreError(f"cannot {verb} the store at {self.path}: {error}") from error
+
     def _reader(self) -> rocksdict.Rdict:
+        """A secondary instance. Raises an error of RocksDB if it does not have all that the writer has written.
+
+        An instance that cannot open a file of the newest version shows the last version that is complete, perhaps
+        none, without an error. One that only reads opens all files or fails.
+        """
+        options = _options(read_only=True)
+        options.set_db_log_dir(self._reader_directory)
+        strict = rocksdict.Rdict(str(self.path), options, access_type=rocksdict.AccessType.read_only())
+        written = strict.latest_sequence_number()
+        strict.close()
         access = rocksdict.AccessType.secondary(self._reader_directory)
-        return rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
+        found = rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
+        if found.latest_sequence_number() < written:
+            raise StoreError("its files were replaced while they were opened")
+        return found
 
     def _opened(self) -> rocksdict.Rdict:
         if self._db is None:
@@ -178,7 +219,7 @@ class RocksDBStore:
         try:
             found: list[bytes | None] = db.get(names) if names else []  # type: ignore[arg-type,assignment]
         except Exception as error:
-            raise StoreError(f"cannot read from the store at {self.path}: {error}") from error
+            self.raise_failed("read from", error)
         return found
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
@@ -213,6 +254,8 @@ class RocksDBStore:
             self._raise_unavailable(error)
 
     def _raise_unavailable(self, error: Exception) -> NoReturn:
+        if "Corruption" in str(error):  # found by a compaction
+            raise self._damaged(_damage(error)) from error
         if "No space left" in str(error):
             advice = "repeat the call some seconds after there is room"
         else:
@@ -221,7 +264,7 @@ class RocksDBStore:
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
         """Iterate over the pages whose names begin with the prefix, in the order of their names, from one version."""
-        found = _Scan(self._opened(), encoded_names([prefix])[0], str(self.path))
+        found = _Scan(self, self._opened(), encoded_names([prefix])[0])
         self._scans.add(found)
         return found
 
@@ -241,13 +284,17 @@ class RocksDBStore:
 
     def _catch_up(self) -> None:
         if not (self.path / "CURRENT").exists():
+            with suppress(OSError):
+                self._require_current(os.listdir(self.path))
             raise StoreError(f"there is no store at {self.path}: a writer has to create it first")
         failure: Exception | None = None
         failures, end = 0, time.monotonic() + _CATCH_UP_SECONDS
+        failed: tuple[_FileList | None, float] = None, 0.0
         while failures < _CATCH_UP_FAILURES and time.monotonic() < end:
             # A reader reads the list of files and then the WAL. If the writer changes the list or deletes a WAL in
             # between, the reader misses its contents, so it tries again. A reader that has read a WAL also prefers it
             # to the file that replaces it, even if that is newer, so a new list needs a new reader.
+            before = None
             try:
                 before = self._files()
                 if self._db is not None and before == self._read_from:
@@ -264,8 +311,15 @@ class RocksDBStore:
                 ) from error
             except Exception as error:  # e.g. the writer has deleted a file before it was opened
                 failure, failures = error, failures + 1
-        reason = failure or "its files change all the time"
-        raise StoreUnavailable(f"cannot read the store at {self.path} while its writer is open: {reason}") from failure
+                now = time.monotonic()
+                if before is None or failed[0] != before:
+                    failed = before, now
+                elif now - failed[1] >= _STILL:
+                    self.raise_failed("read", error)
+                time.sleep(_STILL / 10)
+        raise StoreUnavailable(
+            f"cannot read the store at {self.path} while its writer is open: its files change all the time"
+        ) from failure
 
     def _files(self) -> _FileList:
         oldest, manifests = 1 << 62, []
@@ -309,10 +363,11 @@ class RocksDBStore:
 class _Scan:
     """An iterator over the pages with a prefix, of one version. `close` of the store stops it, to release the lock."""
 
-    def __init__(self, db: rocksdict.Rdict, prefix: bytes, path: str) -> None:
-        self._path = path
+    def __init__(self, store: RocksDBStore, db: rocksdict.Rdict, prefix: bytes) -> None:
+        self._store = store
         self._prefix = prefix
-        self._items: Iterator[Any] | None = db.items(from_key=prefix)
+        self._items: Any = db.iter()
+        self._items.seek(prefix)
         self._over = False
 
     def __iter__(self) -> _Scan:
@@ -321,19 +376,33 @@ class _Scan:
     def __next__(self) -> tuple[str, bytes]:
         if self._over:
             raise StopIteration
-        if self._items is None:
-            raise StoreError(f"the store at {self._path} was closed during a scan")
+        items = self._items
+        if items is None:
+            raise StoreError(f"the store at {self._store.path} was closed during a scan")
         try:
-            name, page = next(self._items)
-        except StopIteration:
-            name, page = None, b""
+            if items.valid():
+                name, page = items.key(), items.value()
+                items.next()
+                if name.startswith(self._prefix):
+                    return name.decode(), page
+            else:
+                items.status()  # it also ends at a damaged block, and only the status says so
         except Exception as error:
-            raise StoreError(f"cannot read from the store at {self._path}: {error}") from error
-        if name is None or not name.startswith(self._prefix):
-            self._over, self._items = True, None
-            raise StopIteration
-        return name.decode(), page
+            self._store.raise_failed("read from", error)
+        self._over, self._items = True, None
+        raise StopIteration
 
     def stop(self) -> None:
         """Release the files."""
         self._items = None
+
+
+def _damage(error: Exception) -> str:
+    """What RocksDB says of a damaged file, in a few words and with the name of the file first."""
+    text = re.sub(r"^((Corruption|IO error): )+", "", " ".join(str(error).split()))
+    if "switched to a new MANIFEST" in text:
+        return "the file MANIFEST that CURRENT names is missing"
+    text = re.sub(r"\.? The file \S+ may be corrupted\.+$", "", text) if text.count("MANIFEST") < 2 else text
+    named = re.search(r"[^\s/]+\.(sst|blob|log)\b|MANIFEST-\d+", text)
+    text = re.split(r": stored\(|: While|: /|, type =| in (?=/)|,? expected (?=\d)| The file ", text)[0].rstrip(":")
+    return f"{named[0]}: {text}" if named else text

@@ -11,6 +11,10 @@ class StoreInUse(StoreError):
     """Another writer has the store open."""
 
 
+class StoreDamaged(StoreError):
+    """Files of a store are damaged or missing: the message names the file."""
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write at the moment: the same call can be repeated later.
 
