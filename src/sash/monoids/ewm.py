@@ -79,6 +79,11 @@ class _Ewm(Merged):
     def typed(self, *kinds: Kind) -> Monoid:
         return self.changed(read=READERS[one_kind(self, kinds)])
 
+    def parameters(self) -> dict[str, Any]:
+        """Without `times` for a duration, which is always in time."""
+        found = super().parameters()
+        return found if _is_number(self.halflife) else {name: one for name, one in found.items() if name != "times"}
+
     def lift(self, x: Any) -> Any:
         if x is None:
             return self.null_row
