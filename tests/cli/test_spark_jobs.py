@@ -82,3 +82,32 @@ def test_what_a_batch_does_not_have(arguments: list[str], message: str) -> None:
     assert done.code == 2
     assert message in done.err
     assert not Path("results").exists()
+
+
+UNSAFE = [
+    *("jars", "spark.jars", "jars.packages", "jars.repositories", "driver.extraJavaOptions", "submit.pyFiles", "files"),
+    *("executor.extraJavaOptions", "driver.extraClassPath", "plugins", "extraListeners", "sql.extensions", "archives"),
+    *("pyspark.python", "pyspark.driver.python", "executorEnv.LD_PRELOAD", "serializer", "kryo.registrator", "remote"),
+    *("sql.catalog.x", "sql.streaming.stateStore.providerClass", "driver.defaultJavaOptions", "eventLog.dir"),
+    *("hadoop.fs.s3a.aws.credentials.provider", "shuffle.manager", "sql.hive.metastore.jars", "python.daemon.module"),
+]
+"""Settings that load code, run commands or write files."""
+
+
+def test_settings_of_spark_that_may_run_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Java starts."""
+    monkeypatch.chdir(tmp_path)
+    for name in UNSAFE:
+        Path("job.toml").write_text(JOB + f'[spark.config]\n"{name}" = "x"\n')
+        done = typed("run", "job.toml")
+        line = len(JOB.splitlines()) + 2
+        assert done.code == 2
+        assert done.err == (
+            f"sash: job.toml:{line}: {name} is not among the settings of Spark that are known to run no code: if you "
+            "trust this job, write allow_imports = true above all tables\n"
+        )
+    for place in ("[spark]\nmaster", "[spark.config]\nmaster", '[spark.config]\n"spark.master"'):
+        Path("job.toml").write_text(JOB + f'{place} = "spark://elsewhere:7077"\n')
+        assert "master = 'spark://elsewhere:7077' runs code of other machines" in typed("run", "job.toml").err
+    Path("job.toml").write_text(JOB.replace("rows", "s3a://rows") + '[spark.config]\n"jars" = "x"\n')
+    assert "known to run no code" in typed("explain", "job.toml").err

@@ -75,7 +75,7 @@ def variants(name: str) -> list[Any]:
     return found
 
 
-def assert_told_apart(values: list[Any]) -> None:
+def assert_distinct_texts(values: list[Any]) -> None:
     for one, other in itertools.combinations(values, 2):
         assert (one == other) == (repr(one) == repr(other)), (one, other)
 
@@ -83,11 +83,11 @@ def assert_told_apart(values: list[Any]) -> None:
 @pytest.mark.parametrize("name", sorted(AGGREGATES))
 def test_aggregates_print_each_parameter(name: str) -> None:
     found = variants(name)
-    assert_told_apart(found)
+    assert_distinct_texts(found)
     for one in found:
         assert eval(repr(one), {**NAMES}) == one
-    assert_told_apart([one.over("1h") for one in found])
-    assert_told_apart([one / sash.count() for one in found])
+    assert_distinct_texts([one.over("1h") for one in found])
+    assert_distinct_texts([one / sash.count() for one in found])
 
 
 def test_every_parameter_has_values() -> None:
@@ -119,7 +119,7 @@ def test_users_monoids_print_their_functions() -> None:
 
 def test_products_print_their_parts() -> None:
     products = [sash.monoids.Max() * sash.monoids.Min(), sash.monoids.Min() * sash.monoids.Max()]
-    assert_told_apart([one("x") for one in products])
+    assert_distinct_texts([one("x") for one in products])
     assert all(eval(repr(one("x")), {**NAMES}) == one("x") for one in products)
 
 
@@ -154,7 +154,7 @@ WINDOWS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("kind", WindowKind.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_windows_print_each_field(kind: type[WindowKind]) -> None:
     found = WINDOWS[kind.__name__]
-    assert_told_apart(found)
+    assert_distinct_texts(found)
     if kind is not sash.Policy:
         assert all(eval(repr(one), {**NAMES}) == one for one in found)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ OPTIONS = {
 def test_options_print_each_field() -> None:
     assert {field.name for field in dataclasses.fields(sash.Options)} == {*OPTIONS}
     found = [sash.Options(), *(sash.Options(**{name: value}) for name, value in OPTIONS.items())]  # type: ignore[arg-type]
-    assert_told_apart(found)
+    assert_distinct_texts(found)
     assert all(eval(repr(one), {**NAMES}) == one for one in found if one.store is None)
 
 
@@ -202,9 +202,9 @@ def test_queries_print_each_argument() -> None:
     for name, values in ARGUMENTS_OF_QUERIES.items():
         more = {"emit": "eager"} if name == "retract" else {}
         found += [sash.Query(**plain | more | {name: value}) for value in values]
-    assert_told_apart(found)
+    assert_distinct_texts(found)
     assert all(eval(repr(one), {**NAMES}) == one for one in found)
-    assert_told_apart([sash.Queries(a=one) for one in found])
+    assert_distinct_texts([sash.Queries(a=one) for one in found])
 
 
 def test_plans_print_parameters() -> None:

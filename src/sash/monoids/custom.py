@@ -41,10 +41,10 @@ class Custom(Monoid):
         plain = {**dict.fromkeys(("inverse", "dump", "load", "returns", "empty")), "lift": itself, "lower": itself}
         flags = dict.fromkeys(("commutative", "selective", "exact"), False)
         given = {name: value for name, value in vars(self).items() if name not in ("name", "declares_empty")}
-        told = {name: value for name, value in given.items() if value is not (plain | flags).get(name, UNDECLARED)}
+        shown = {name: value for name, value in given.items() if value is not (plain | flags).get(name, UNDECLARED)}
         if self.declares_empty:
-            told["empty"] = self.empty
-        texts = (f"{name}={function_text(one) if callable(one) else repr(one)}" for name, one in sorted(told.items()))
+            shown["empty"] = self.empty
+        texts = (f"{name}={function_text(one) if callable(one) else repr(one)}" for name, one in sorted(shown.items()))
         return f"monoid({', '.join(texts)})"
 
     def __repr__(self) -> str:
