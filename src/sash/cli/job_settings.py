@@ -17,10 +17,11 @@ _KAFKA = """
     client.id client.rack client.dns.lookup group.id group.instance.id bootstrap.servers
     security.protocol sasl.mechanism sasl.mechanisms sasl.username sasl.password sasl.kerberos.service.name
     ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem
-    ssl.key.password ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.keystore.key ssl.keystore.certificate.chain
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type ssl.truststore.certificates
-    ssl.crl.location ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.protocol ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm enable.ssl.certificate.verification https.ca.location https.ca.pem
+    ssl.key.password ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.keystore.key
+    ssl.keystore.certificate.chain ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    ssl.truststore.certificates ssl.crl.location ssl.cipher.suites ssl.curves.list ssl.sigalgs.list
+    ssl.protocol ssl.enabled.protocols ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+    https.ca.location https.ca.pem
     session.timeout.ms heartbeat.interval.ms max.poll.interval.ms max.poll.records default.api.timeout.ms
     request.timeout.ms message.timeout.ms delivery.timeout.ms transaction.timeout.ms max.block.ms
     socket.timeout.ms socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms connections.max.idle.ms
@@ -34,8 +35,8 @@ _KAFKA = """
     queued.max.messages.kbytes check.crcs isolation.level auto.offset.reset allow.auto.create.topics
     enable.auto.commit enable.partition.eof enable.idempotence transactional.id acks request.required.acks
     linger.ms queue.buffering.max.ms queue.buffering.max.messages queue.buffering.max.kbytes batch.size
-    batch.num.messages buffer.memory compression.type compression.codec compression.level partitioner sticky.partitioning.linger.ms
-    log_level log.connection.close log.queue debug
+    batch.num.messages buffer.memory compression.type compression.codec compression.level partitioner
+    sticky.partitioning.linger.ms log_level log.connection.close log.queue debug
 """
 # neither kinit nor its arguments: librdkafka passes the principal and the keytab to a shell
 
