@@ -41,10 +41,12 @@ class Custom(Monoid):
         plain = {**dict.fromkeys(("inverse", "dump", "load", "returns", "empty")), "lift": itself, "lower": itself}
         flags = dict.fromkeys(("commutative", "selective", "exact"), False)
         given = {name: value for name, value in vars(self).items() if name not in ("name", "declares_empty")}
-        shown = {name: value for name, value in given.items() if value is not (plain | flags).get(name, UNDECLARED)}
+        differing = {name: value for name, value in given.items() if value is not (plain | flags).get(name, UNDECLARED)}
         if self.declares_empty:
-            shown["empty"] = self.empty
-        texts = (f"{name}={function_text(one) if callable(one) else repr(one)}" for name, one in sorted(shown.items()))
+            differing["empty"] = self.empty
+        texts = (
+            f"{name}={function_text(one) if callable(one) else repr(one)}" for name, one in sorted(differing.items())
+        )
         return f"monoid({', '.join(texts)})"
 
     def __repr__(self) -> str:
