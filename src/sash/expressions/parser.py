@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sash.expressions.excerpt import excerpt, shortened
 from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
 from sash.expressions.tree import RESERVED, CallNode, CastNode, ColumnNode, Expr, LiteralNode, Node
 
@@ -102,7 +103,7 @@ class _Translator:
         return node
 
     def _refused(self, why: str) -> Unsupported:
-        return Unsupported(f"the expression {self.text!r} cannot be used: {why}")
+        return Unsupported(f"the expression {excerpt(self.text)} cannot be used: {shortened(why, 1000)}")
 
     # ---- node by node ----
 
@@ -141,13 +142,12 @@ class _Translator:
         if e.is_string:
             return LiteralNode("text", e.this)
         if re.fullmatch(r"\d+", e.this):
-            value = int(e.this)
-            if value >= LARGEST:
-                raise self._refused(f"{value} does not fit 64 bits")
-            return LiteralNode("int", value)
+            if not _fits(e.this):
+                raise self._refused(f"{shortened(e.this, 60)} does not fit 64 bits")
+            return LiteralNode("int", int(e.this))
         number = float(e.this)
         if math.isinf(number):
-            raise self._refused(f"{e.this} does not fit a 64-bit float")
+            raise self._refused(f"{shortened(e.this, 60)} does not fit a 64-bit float")
         return LiteralNode("float", number)
 
     def _on_neg(self, e: Any) -> Node:
@@ -224,7 +224,8 @@ class _Translator:
         return CastNode(value, _TYPES[name])
 
     def _decimal(self, e: Any) -> str:
-        given = [int(one.this.this) for one in e.to.expressions]
+        written = [str(one.this.this) for one in e.to.expressions]
+        given = [int(one) if _fits(one) else LARGEST for one in written]
         precision, scale = (*given, 0)[:2] if given else (18, 3)
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise self._refused(f"{e.sql()}: a decimal has 1 to 38 digits, and at most as many after the point")
@@ -249,7 +250,10 @@ class _Translator:
             count = float(e.this.this)
         except (AttributeError, TypeError, ValueError):
             raise self._refused(f"{e.sql()}: an interval is a number and a unit, such as interval '1 hour'") from None
-        return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
+        try:
+            return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
+        except (OverflowError, ValueError):
+            raise self._refused(f"{e.sql()}: an interval has at most {datetime.timedelta.max.days:,} days") from None
 
     def _on_extract(self, e: Any) -> Node:
         return self._call(e.this.name.lower(), [e.expression])
@@ -323,6 +327,11 @@ class _Translator:
             wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"at least {least}"
             raise self._refused(f"{name}() takes {wanted} operand{'s' * (wanted != '1')}; got {len(operands)}")
         return CallNode(name, operands)
+
+
+def _fits(digits: str) -> bool:
+    """Are these the digits of a number of 64 bits? Python converts at most 4,300 of them."""
+    return len(digits.lstrip("0")) < 20 and int(digits) < LARGEST
 
 
 def _depth(node: Node) -> int:

@@ -32,6 +32,9 @@ from typing import Any, Literal, Self, TypeVar
 from sash.expressions.tree import Expr
 from sash.monoids.arithmetic import Aggregated, state_text
 
+MOST_ROWS = 2**31 - 1
+"""The largest number of rows that an aggregate counts back."""
+
 Kind = Literal["bool", "int", "float"]
 """The kinds of compiled columns: `bool`, 64-bit `int`, 64-bit `float`."""
 

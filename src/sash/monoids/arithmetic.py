@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
+from sash.expressions.excerpt import excerpt
 from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return NotImplemented
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{value} does not fit 64 bits")
+        raise ValueError(f"{excerpt(value)} does not fit 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"an aggregate cannot be combined with {value}, which is not a number")
     return LiteralNode("int" if isinstance(value, int) else "float", value)
