@@ -111,3 +111,23 @@ def test_settings_of_spark_that_may_run_code_are_refused(tmp_path: Path, monkeyp
         assert "master = 'spark://elsewhere:7077' runs code of other machines" in typed("run", "job.toml").err
     Path("job.toml").write_text(JOB.replace("rows", "s3a://rows") + '[spark.config]\n"jars" = "x"\n')
     assert "known to run no code" in typed("explain", "job.toml").err
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_times_in_nanoseconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark does not read them: the message says how to write the file, and it is then read."""
+    monkeypatch.chdir(tmp_path)
+    Path("nanos").mkdir()
+    table = pa.table({"t": pa.array([1000, 2000], pa.timestamp("ns")), "k": ["a", "a"], "x": [1.0, 3.0]})
+    pq.write_table(table, "nanos/0.parquet")
+    Path("job.toml").write_text(
+        JOB.replace("rows", "nanos").replace("Time(5)", "5s").replace("lateness = 9", 'lateness = "9s"')
+    )
+    done = typed("run", "job.toml")
+    assert done.code == 2
+    assert done.err.startswith("sash: job.toml:4: ")
+    assert "has times in nanoseconds, which Spark does not read: write the file with microseconds (" in done.err
+    assert done.err.count("\n") == 1
+    pq.write_table(table, "nanos/0.parquet", coerce_timestamps="us")
+    assert typed("run", "job.toml").code == 0

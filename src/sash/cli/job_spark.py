@@ -20,6 +20,13 @@ OF_STREAMS = ("emit", "late", "ahead", "forget")
 CORRUPT = "_corrupt_record"
 """The column in which Spark puts a record that it cannot parse."""
 
+MICROSECONDS = (
+    "write the file with microseconds (pyarrow.parquet.write_table(table, path, coerce_timestamps='us'), or pandas' "
+    "to_parquet with the same argument); or read them as integers: [spark.config] 'sql.legacy.parquet.nanosAsLong' = "
+    "true, with [source.schema] of 'int64' for them and windows of numbers, or use engine local"
+)
+"""What to do with times in nanoseconds."""
+
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 """The connector for Kafka, without its version, which is that of Spark."""
 
@@ -69,7 +76,17 @@ def schema_on_spark(job: Job) -> pa.Schema | None:
         job.wrong(("source",), "[source.schema] is needed: only files of Parquet have columns with types")
     from sash.spark.spark_types import arrow_schema
 
-    return arrow_schema(job_session(job).read.parquet(job.get("source", "path")).schema)
+    return arrow_schema(parquet_schema(job, [job.get("source", "path")]))
+
+
+def parquet_schema(job: Job, paths: list[str]) -> Any:
+    """Spark's schema of files of Parquet. Raises WrongUsage, with the remedy, for times in nanoseconds."""
+    try:
+        return job_session(job).read.parquet(*paths).schema
+    except Exception as error:
+        if "(TIMESTAMP(NANOS" not in str(error):
+            raise
+        job.wrong(("source", "path"), f"{paths[0]} has times in nanoseconds, which Spark does not read: {MICROSECONDS}")
 
 
 def place(path: str) -> str:
@@ -109,7 +126,7 @@ def _files(prepared: PreparedJob, stream: bool) -> Any:
         job.wrong(("source", "path"), f"{path!r} is a file: a stream on engine spark reads a directory of files")
     if kind == "parquet":
         given = job.get("source", "schema") is not None or not _has_files(prepared)
-        schema = spark_schema(prepared.schema) if given else session.read.parquet(*_paths(prepared)).schema
+        schema = spark_schema(prepared.schema) if given else parquet_schema(job, _paths(prepared))
         return reader.schema(schema).parquet(path)
     return _text_options(reader, prepared).format(FILES[kind]).load(path)
 
