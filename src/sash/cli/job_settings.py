@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sash.cli.job_file import Job
@@ -92,7 +92,7 @@ def check_spark(job: Job) -> None:
     """Raises WrongUsage for a setting of Spark that may run code, and for a master that is not this machine."""
     if _is_trusted(job):
         return
-    places = {("spark", "master"): job.get("spark", "master")}
+    places: dict[tuple[str, ...], Any] = {("spark", "master"): job.get("spark", "master")}
     for name, value in job.get("spark", "config", {}).items():
         place, known = ("spark", "config", name), name.removeprefix("spark.")
         if isinstance(value, dict):
@@ -101,9 +101,9 @@ def check_spark(job: Job) -> None:
             places[place] = value
         else:
             _require(job, place, known, SPARK, "Spark")
-    for place, master in places.items():
+    for named, master in places.items():
         if master is not None and not str(master).startswith("local"):
-            job.wrong(place, f"master = {master!r} runs code of other machines: give it to spark-submit, or {TRUST}")
+            job.wrong(named, f"master = {master!r} runs code of other machines: give it to spark-submit, or {TRUST}")
 
 
 def _is_trusted(job: Job) -> bool:
