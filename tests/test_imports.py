@@ -73,6 +73,14 @@ def test_pipelines_load_kafka_only_when_asked() -> None:
     assert "confluent_kafka" in packages_loaded_by("from sash.pipeline import KafkaSource")
 
 
+def test_spark_says_what_it_needs() -> None:
+    """As the other extras do, and only of pyspark itself."""
+    blocked = "import sys; sys.modules['pyspark'] = None; import sash.spark"
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last == "ImportError: sash.spark needs the package pyspark: pip install 'sash[spark]'"
+
+
 def test_commands_that_compute_nothing_load_no_compiler() -> None:
     loaded = packages_loaded_by("from sash.cli.main import main; main(['structures'])")
     assert loaded.isdisjoint({"numba", "llvmlite", "pandas", "polars", "pyspark"})

@@ -82,3 +82,52 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = typed("run", "job.toml")
         assert done.code == 2
         assert message in done.err
+
+
+UNSAFE = [
+    *("plugin.library.paths", "ssl.engine.location", "ssl.providers", "ssl.engine.id", "sasl.kerberos.kinit.cmd"),
+    *("sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.oauthbearer.config", "sasl.oauthbearer.method"),
+    *("sasl.oauthbearer.token.endpoint.url", "sasl.jaas.config", "sasl.client.callback.handler.class", "oauth_cb"),
+    *("sasl.login.class", "ssl.engine.factory.class", "interceptor.classes", "metric.reporters", "security.providers"),
+    *("default.topic.config", "error_cb", "logger", "stats_cb", "metadata.broker.list", "key.deserializer", "x.y"),
+]
+"""Settings of librdkafka and of Java's client that load code, run commands or reach other servers; and unknown ones."""
+
+
+@pytest.mark.parametrize("table", ["source", "sink"])
+def test_settings_that_may_run_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = JOB.format(servers="localhost:1", trades="a", highs="b")
+    for name in UNSAFE:
+        text = plain.replace("config = { log_level = 0 }\n", "") + f'[{table}.config]\n"{name}" = "/tmp/library.so"\n'
+        Path("job.toml").write_text(text)
+        for engine in ("local", "spark"):
+            done = typed("run", "job.toml", "--engine", engine)
+            assert done.code == 2, name
+            line = len(text.splitlines())
+            assert done.err.startswith(f"sash: job.toml:{line}: {name}"), done.err
+            assert "is not among the settings of Kafka that are known to run no code" in done.err
+            assert done.err.endswith("write allow_imports = true above all tables\n")
+    done = typed("run", "job.toml", "--set", f"{table}.config={{plugin={{library={{paths='x'}}}}}}")
+    assert "write names of settings in quotes" in done.err
+    done = typed("lookup", "job.toml", "k=a")
+    assert "known to run no code" in done.err
+
+
+def test_settings_that_may_run_code_are_passed_on_if_they_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = JOB.format(servers="localhost:1", trades="a", highs="b")
+    text = plain.replace("log_level = 0", '"no.such.setting" = 1')
+    Path("job.toml").write_text("allow_imports = true\n" + text)
+    done = typed("run", "job.toml")
+    assert done.code == 1
+    assert 'No such configuration property: "no.such.setting"' in done.err
+
+
+def test_a_setting_that_is_misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = JOB.format(servers="localhost:1", trades="a", highs="b")
+    Path("job.toml").write_text(text.replace("log_level", "loglevel"))
+    assert "loglevel (did you mean 'log_level'?) is not among the settings" in typed("run", "job.toml").err

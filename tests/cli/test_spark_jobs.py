@@ -82,3 +82,52 @@ def test_what_a_batch_does_not_have(arguments: list[str], message: str) -> None:
     assert done.code == 2
     assert message in done.err
     assert not Path("results").exists()
+
+
+UNSAFE = [
+    *("jars", "spark.jars", "jars.packages", "jars.repositories", "driver.extraJavaOptions", "submit.pyFiles", "files"),
+    *("executor.extraJavaOptions", "driver.extraClassPath", "plugins", "extraListeners", "sql.extensions", "archives"),
+    *("pyspark.python", "pyspark.driver.python", "executorEnv.LD_PRELOAD", "serializer", "kryo.registrator", "remote"),
+    *("sql.catalog.x", "sql.streaming.stateStore.providerClass", "driver.defaultJavaOptions", "eventLog.dir"),
+    *("hadoop.fs.s3a.aws.credentials.provider", "shuffle.manager", "sql.hive.metastore.jars", "python.daemon.module"),
+]
+"""Settings that load code, run commands or write files."""
+
+
+def test_settings_of_spark_that_may_run_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Java starts."""
+    monkeypatch.chdir(tmp_path)
+    for name in UNSAFE:
+        Path("job.toml").write_text(JOB + f'[spark.config]\n"{name}" = "x"\n')
+        done = typed("run", "job.toml")
+        line = len(JOB.splitlines()) + 2
+        assert done.code == 2
+        assert done.err == (
+            f"sash: job.toml:{line}: {name} is not among the settings of Spark that are known to run no code: if you "
+            "trust this job, write allow_imports = true above all tables\n"
+        )
+    for place in ("[spark]\nmaster", "[spark.config]\nmaster", '[spark.config]\n"spark.master"'):
+        Path("job.toml").write_text(JOB + f'{place} = "spark://elsewhere:7077"\n')
+        assert "master = 'spark://elsewhere:7077' runs code of other machines" in typed("run", "job.toml").err
+    Path("job.toml").write_text(JOB.replace("rows", "s3a://rows") + '[spark.config]\n"jars" = "x"\n')
+    assert "known to run no code" in typed("explain", "job.toml").err
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_times_in_nanoseconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark does not read them: the message says how to write the file, and it is then read."""
+    monkeypatch.chdir(tmp_path)
+    Path("nanos").mkdir()
+    table = pa.table({"t": pa.array([1000, 2000], pa.timestamp("ns")), "k": ["a", "a"], "x": [1.0, 3.0]})
+    pq.write_table(table, "nanos/0.parquet")
+    Path("job.toml").write_text(
+        JOB.replace("rows", "nanos").replace("Time(5)", "5s").replace("lateness = 9", 'lateness = "9s"')
+    )
+    done = typed("run", "job.toml")
+    assert done.code == 2
+    assert done.err.startswith("sash: job.toml:4: ")
+    assert "has times in nanoseconds, which Spark does not read: write the file with microseconds (" in done.err
+    assert done.err.count("\n") == 1
+    pq.write_table(table, "nanos/0.parquet", coerce_timestamps="us")
+    assert typed("run", "job.toml").code == 0

@@ -225,6 +225,14 @@ def test_messages_of_kafka(spark: Any) -> None:
     assert [tuple(row) for row in as_messages(rows, "k").collect()] == [("a", '{"k":"a","t":1,"high":null}')]
     assert as_messages(rows, ["k", "t"]).collect()[0]["key"] == '{"k":"a","t":1}'
     assert as_messages(rows, ()).columns == ["value"]
+    # names are names, not SQL
+    strange = "a` AS x, reflect('java.lang.Runtime', 'getRuntime') AS `y"
+    rows = spark.createDataFrame([("a", 1)], ["k", "t"]).withColumnRenamed("k", strange)
+    assert as_messages(rows, strange).collect()[0]["key"] == "a"
+    Path("strange.toml").write_text(KAFKA.replace('x = "float64"', 'x = "float64"\n"q\', map()) \\\\` " = "int64"'))
+    prepared = PreparedJob(read_job("strange.toml"), "spark")
+    messages = spark.createDataFrame([(b'{"t": 1, "k": "a", "x": 2.5, "q\', map()) \\\\` ": 3}',)], "value binary")
+    assert decoded(messages, prepared).collect()[0]["q', map()) \\` "] == 3
     done = typed("run", "job.toml")
     assert done.code == 1
     assert "Spark has no connector for Kafka: give it as [spark.config] 'jars.packages' = 'org.apache.spark" in done.err

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash.cli import escaped_text
 from sash.cli.all_commands import app
-from tests.cli.typed import in_a_process, in_a_terminal, typed
+from sash.cli.job_file import read_job
+from tests.cli.typed import Done, in_a_process, in_a_terminal, typed
 
 JOB = """\
 source: {kind: parquet, path: rows.parquet}
@@ -88,3 +91,106 @@ def test_completion_of_options_and_its_installation(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_job")
 def test_json_of_a_dry_run_is_json() -> None:
     assert json.loads(in_a_terminal("run", "job.yaml", "--dry-run", "--json").out)["schema"]["high"] == "double"
+
+
+EVIL = "\x1b]0;owned\x07\x1b[31m\x9b2J\r\nQ\u202eevil\x7f"
+"""What a terminal would obey: its title, colours, a cleared screen, a new line, reversed text."""
+
+
+def assert_harmless(done: Done) -> None:
+    text = done.out + done.err
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text), text
+    assert "\nQ" not in text
+
+
+@pytest.fixture
+def _evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"k": [EVIL, "a"], "t": [1, 2], EVIL: [EVIL, "x"]}), "rows.parquet")
+    Path("job.yaml").write_text(JOB.replace("max(x)", "count(*)"))
+    assert typed("run", "job.yaml").code == 0
+
+
+@pytest.mark.usefixtures("_evil")
+def test_values_and_names_do_not_control_the_terminal() -> None:
+    quoted = EVIL.replace('"', '""')
+    sql = f'SELECT k, "{quoted}", count(*) OVER (PARTITION BY k ORDER BY t) AS "n{quoted}" FROM r'
+    commands = [
+        ("sql", sql, "r=rows.parquet"),
+        ("lookup", "job.yaml", f"k={EVIL}"),
+        ("inspect", "state"),
+        ("run", "job.yaml", "--set", "sink.kind=console", "--set", "store.path=other"),
+        ("run", "job.yaml", "--dry-run"),
+        ("explain", "job.yaml"),
+        ("new", "rows.parquet"),
+    ]
+    for command in commands:
+        done = typed(*command, terminal=True)
+        assert done.code == 0, done.err
+        assert_harmless(done)
+        for more in [["--json"]] if command[0] not in ("run", "new", "explain") else []:
+            assert_harmless(typed(*command, *more, terminal=True))
+    for command in commands[:3]:
+        assert "\\x1b]0;owned" in typed(*command, terminal=True).out, command
+    assert json.loads(typed(*commands[1], "--json", terminal=True).out)["k"] == EVIL
+    assert json.loads(typed(*commands[1], "--json").out)["k"] == EVIL
+    assert EVIL.replace("\r\n", "\n") in typed(*commands[0]).out.replace("\r\n", "\n")  # data in a pipe is as it is
+
+
+@pytest.mark.usefixtures("_evil")
+def test_errors_do_not_control_the_terminal() -> None:
+    Path("evil.toml").write_text(f"[{json.dumps(EVIL)}]\nx = 1\n")
+    for command in [
+        ("sql", f'SELECT "{EVIL}x" FROM r', "r=rows.parquet"),
+        ("sql", "SELECT 1", f"r={EVIL}.parquet"),
+        ("sql", "SELECT 1", EVIL),
+        ("lookup", "job.yaml", f"{EVIL}=1"),
+        ("inspect", EVIL),
+        ("run", f"{EVIL}.toml"),
+        ("run", "evil.toml"),
+        ("run", "job.yaml", "--set", f"query.by={EVIL}"),
+        ("run", "job.yaml", "--engine", EVIL),
+        ("new", EVIL),
+        ("trace", EVIL, "1,2"),
+        ("bench", EVIL),
+        ("warm", "--only", EVIL),
+        (EVIL,),
+        ("run", "job.yaml", f"--{EVIL}"),
+        ("--debug", "inspect", EVIL),
+    ]:
+        for terminal in (True, False):
+            done = typed(*command, terminal=terminal)
+            assert done.code in (1, 2), command
+            assert_harmless(done)
+    assert "\\x1b]0;owned" in done.err
+
+
+def test_a_trace_does_not_control_the_terminal() -> None:
+    for structure in ("DABA", "FlatFAT", "FiBA"):
+        done = typed("trace", structure, "\x1b[31ma,b\x9b,c", "--aggregate", "max", terminal=True)
+        assert_harmless(done)
+
+
+@pytest.mark.usefixtures("_evil")
+def test_a_column_name_adds_nothing_to_a_new_job() -> None:
+    name = "x\n[sink]\nkind = 'console'\nsink: {kind: console}\x7f"
+    pq.write_table(pa.table({name: ["a"], "t": [1]}), "names.parquet")
+    for suffix in ("toml", "yaml"):
+        assert typed("new", "names.parquet", "--out", f"made.{suffix}").code == 0
+        job = read_job(f"made.{suffix}")
+        assert (job.get("sink", "kind"), job.get("query", "by")) == ("parquet", name)
+
+
+def test_all_output_goes_through_one_module() -> None:
+    """The others name no stream to write to."""
+    folder = Path(escaped_text.__file__).parent
+    found = {
+        path.name
+        for path in folder.rglob("*.py")
+        if re.search(r"(?<![.\w])print\(|sys\.std(out|err)\.write|print_exc", path.read_text())
+    }
+    assert found <= {"escaped_text.py", *STATIC}
+
+
+STATIC = ("main.py", "commands.py", "ui_commands.py")
+"""These also write versions, help, numbers, and the address of the page."""

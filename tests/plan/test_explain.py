@@ -66,7 +66,7 @@ def test_one_window_per_row() -> None:
           final: each result is emitted once, when it is final
 
         order
-          ts, then arrival
+          ts, then the order of arrival
           no lateness=: rows must be in order, an earlier one is an error (frames are sorted first)
 
         shared
@@ -111,7 +111,7 @@ def test_several_windows_per_slide_without_a_schema() -> None:
           final: each result is emitted once, when it is final
 
         order
-          ts, then arrival
+          ts, then the order of arrival
           rows at most 10s behind the latest time; late rows are counted and dropped
 
         shared
@@ -230,7 +230,7 @@ def test_when_results_leave() -> None:
 def test_order_and_lateness() -> None:
     lines = explained("1h", "order", on=["ts", "seq"], lateness="0s", late="flag", forget="30d", ahead="1m")
     assert lines == [
-        "ts, then seq, then arrival",
+        "ts, then seq, then the order of arrival",
         "rows at most 0s behind the latest time; late rows pass with _late true",
         "a key without rows for more than 30d expires",
         "times more than 1m ahead of the clock count as missing",

@@ -129,7 +129,7 @@ def test_explain_names_what_is_shared() -> None:
     for line in (
         "Queries: fast, hourly, total, slide, longer, changes",
         "state 1 of 2: fast, hourly, longer, slide, total",
-        "keyed by k; ordered by t, arrival",
+        "keyed by k; ordered by t, then the order of arrival",
         "Time('1h'): bounds found once for hourly, total",
         "max(x): rows lifted once for fast, hourly, longer, slide, total",
         "mean(x): one state, from which sum(x) is lowered",
@@ -139,6 +139,31 @@ def test_explain_names_what_is_shared() -> None:
         "changes: lateness=None, emit='changes'",
     ):
         assert line in [one.strip() for one in text.splitlines()], text
+
+
+def test_explain_says_why_queries_are_apart() -> None:
+    given: Any = {"on": "t", "lateness": "1m", "r": sash.max("x")}
+    queries = {
+        "eager": sash.Query("1h", emit="eager", **given),
+        "eager_too": sash.Query("2h", emit="eager", **given),
+        "final": sash.Query("2h", **given),
+        "later": sash.Query(sash.Time("2h", shift="1h"), **given),
+        "other": sash.Query("2h", by="k", emit="changes", **given),
+        "changes": sash.Query("3h", by="k", emit="changes", **given),
+    }
+
+    def why(*names: str) -> str:
+        plan = sash.Queries(**{name: queries[name] for name in names}).explain()
+        return " | ".join(line.strip() for line in plan.partition("why apart\n")[2].splitlines())
+
+    assert why("eager", "eager_too") == "eager_too: emit='eager' shares state among equal queries only"
+    assert why("eager", "final") == "final: emit='final'"
+    assert why("final", "later") == "later: windows that end after their rows, moved by another amount"
+    assert why("final", "other", "changes") == (
+        "other: by=('k',), emit='changes' | "
+        "changes: by=('k',), emit='changes', emit='changes' shares state among equal queries only"
+    )
+    assert why("final", "final") == ""
 
 
 def test_explain_names_the_structure_of_many_sizes() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sash.cli.commands import Json, app
+from sash.cli.escaped_text import write_error
 from sash.cli.job_commands import Changes
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def bench(
         for case in counted:
             found += measure(case, rounds)
             if why := not_comparable(case):
-                sys.stderr.write(f"sash: {case.name}: measured without rivals: {why}\n")
+                write_error(f"sash: {case.name}: measured without rivals: {why}")
     size = cases[0].table.num_rows
     if as_json:
         write_json({"rows": size, "environment": environment(), "measured": [one.to_json() for one in found]})

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from sash.cli.environment import as_text, cores, environment, version
+from sash.cli.escaped_text import escaped, write
 from sash.cli.main import WrongUsage
 
 ORDER = ("run", "new", "explain", "sql", "inspect", "lookup", "ui", "migrate", "backup", "restore", "bench", "warm")
@@ -65,7 +66,7 @@ def info(as_json: Json = False) -> None:
     if as_json:
         write_json(found)
     else:
-        sys.stdout.write(as_text(found))
+        write(as_text(found))
 
 
 @app.command()
@@ -122,7 +123,7 @@ def trace(
     elif as_json:
         write_json([step.to_json() for step in steps])
     else:
-        sys.stdout.writelines(f"{line}\n" for line in trace_lines(steps))
+        write("".join(f"{escaped(line)}\n" for line in trace_lines(steps)))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from sash.cli.commands import Json, app
+from sash.cli.escaped_text import escaped, write, write_error
 from sash.cli.main import WrongUsage
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
@@ -122,7 +123,7 @@ def new(
         )
     text = job_for(data, format_)
     if not out:
-        sys.stdout.write(text)
+        write(text)
         return
     try:
         with Path(out).open("x", encoding="utf-8") as file:
@@ -133,7 +134,7 @@ def new(
 
 def _plan(prepared: PreparedJob) -> str:
     """The plan, and the columns that the sink gets."""
-    lines = [f"  {field.name}  {field.type}" for field in prepared.result_schema()]
+    lines = [f"  {escaped(field.name)}  {field.type}" for field in prepared.result_schema()]
     return "\n".join([prepared.made.query.explain(prepared.schema).rstrip(), "", "result", *lines])
 
 
@@ -141,7 +142,7 @@ def _show_plan(prepared: PreparedJob, as_json: bool) -> None:
     from sash.cli.terminal import write_json
 
     if not as_json:
-        sys.stdout.write(_plan(prepared) + "\n")
+        write(_plan(prepared) + "\n")
         return
     columns = {field.name: str(field.type) for field in prepared.result_schema()}
     plan = prepared.made.query.explain(prepared.schema)
@@ -167,7 +168,7 @@ def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType |
     counts = {name: getattr(done, name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
     to.write(_counted(counts) + ("\n" if done.finished else ", not finished\n"))
     for record in done.examples[:3]:
-        sys.stderr.write(f"sash: warning: malformed record at {record.where}: {record.reason}\n")
+        write_error(escaped(f"sash: warning: malformed record at {record.where}: {record.reason}"))
 
 
 def _counted(counts: dict[str, Any]) -> str:
@@ -211,7 +212,7 @@ def job_script() -> None:
 
     found = find_spec("sash.cli.job_script")
     assert found is not None
-    sys.stdout.write(f"{found.origin}\n")
+    write(f"{found.origin}\n")
 
 
 @contextmanager

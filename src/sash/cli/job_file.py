@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sash.cli.job_settings import check_clients
 from sash.cli.job_yaml import Lines, read_yaml
 from sash.cli.main import WrongUsage
 
@@ -60,7 +61,8 @@ ENGINES = ("local", "spark")
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
-_KEY = re.compile(r"""\s*([\w."'-]+)\s*=""")
+_KEY = re.compile(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*')+)\s*=""")
+_NAME = re.compile(r""""[^"]*"|'[^']*'|[^.\s]+""")
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ def _lines(text: str) -> Lines:
 
 
 def _names(dotted: str) -> tuple[str, ...]:
-    return tuple(name.strip().strip("\"'") for name in dotted.split("."))
+    return tuple(name.strip("\"'") for name in _NAME.findall(dotted))
 
 
 def _check(job: Job) -> None:
@@ -241,3 +243,4 @@ def _check(job: Job) -> None:
     for table in NEEDED:
         if table not in job.tables:
             job.wrong((), f"there is no table [{table}]")
+    check_clients(job)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.cli.escaped_text import write_json_text
 from sash.cli.job_file import Job, nearest
 from sash.cli.job_query import JobQuery, query_of
 from sash.pipeline import (
@@ -213,7 +214,7 @@ def _sink(job: Job, overwrite: bool) -> Sink:
 
 def print_rows(batch: pa.RecordBatch) -> None:
     """Print rows as JSON lines on the standard output, and flush it: a reader may wait for them."""
-    sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
+    write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
     sys.stdout.flush()
 
 

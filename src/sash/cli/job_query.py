@@ -13,6 +13,7 @@ import pyarrow as pa
 from sash.cli.job_file import Job, nearest
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_statement import formula_of, statement_of
+from sash.expressions.excerpt import excerpt, shortened
 from sash.expressions.parser import expr
 from sash.expressions.tree import Expr
 from sash.monoids.algebra import Monoid
@@ -25,6 +26,9 @@ WINDOWS: dict[str, Any] = {one.__name__: one for one in (Count, Delta, Lifetime,
 
 IMPORTED = re.compile(r"([a-zA-Z_][\w.]*):(\w+)\(([\w\s,]*)\)")
 """A user-defined aggregate: module:name(column, …)."""
+
+LONGEST = 1000
+"""The maximum number of characters of a window: Python's parser fails on what is nested very deep."""
 
 STREAM = ("lateness", "emit", "late", "forget", "ahead", "min_periods")
 """Keys that are also allowed with SQL."""
@@ -148,9 +152,11 @@ def _window(job: Job, given: Any, place: tuple[str, ...]) -> Any:
     if not isinstance(given, str) or "(" not in given:
         return given
     try:
+        if len(given) > LONGEST:
+            raise SyntaxError
         return _called(job, ast.parse(given.strip().removeprefix("sash."), mode="eval").body, place)
-    except (SyntaxError, RecursionError, MemoryError):
-        job.wrong(place, f"{given!r:.80} is not a window: write one such as \"Time('1h', every='10m')\"")
+    except (SyntaxError, MemoryError, RecursionError):
+        job.wrong(place, f"{excerpt(given)} is not a window: write one such as \"Time('1h', every='10m')\"")
     except (TypeError, ValueError, OverflowError) as error:
         job.wrong(place, str(error))
 
@@ -159,9 +165,9 @@ def _called(job: Job, node: ast.expr, place: tuple[str, ...]) -> Any:
     if not isinstance(node, ast.Call):
         try:
             return ast.literal_eval(node)
-        except ValueError:
-            text = ast.unparse(node)
-            job.wrong(place, f"{text:.80} is computed: write the number or the duration itself, such as 3600 or '1h'")
+        except ValueError:  # a name, or a calculation such as 10**9
+            text = shortened(ast.unparse(node), 60)
+            job.wrong(place, f"{text} is computed: write the number or the duration itself, such as 3600 or '1h'")
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
     if name not in WINDOWS:
         job.wrong(place, f"there is no window {name}(){nearest(name, WINDOWS)}")

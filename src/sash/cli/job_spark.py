@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from sash.cli.job_file import Job
 from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address, print_rows
+from sash.cli.job_settings import check_spark
 from sash.expressions.parsed_sql import DIALECT
 from sash.pipeline.file_source import FORMATS
 
@@ -18,6 +19,13 @@ OF_STREAMS = ("emit", "late", "ahead", "forget")
 
 CORRUPT = "_corrupt_record"
 """The column in which Spark puts a record that it cannot parse."""
+
+MICROSECONDS = (
+    "write the file with microseconds (pyarrow.parquet.write_table(table, path, coerce_timestamps='us'), or pandas' "
+    "to_parquet with the same argument); or read them as integers: [spark.config] 'sql.legacy.parquet.nanosAsLong' = "
+    "true, with [source.schema] of 'int64' for them and windows of numbers, or use engine local"
+)
+"""What to do with times in nanoseconds."""
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 """The connector for Kafka, without its version, which is that of Spark."""
@@ -29,7 +37,8 @@ def is_stream(job: Job, follow: bool) -> bool:
 
 
 def require_spark(job: Job, follow: bool) -> None:
-    """Raises WrongUsage for a job that Spark cannot run, as a stream or in batch."""
+    """Raises WrongUsage for a job that Spark cannot run, as a stream or in batch, or that has unsafe settings."""
+    check_spark(job)
     if job.get("source", "format") == "arrow":
         job.wrong(("source", "format"), "engine spark reads messages of JSON: use format = 'json', or engine local")
     if is_stream(job, follow):
@@ -48,8 +57,9 @@ def require_spark(job: Job, follow: bool) -> None:
 def job_session(job: Job) -> Any:
     """The Spark session of a job; the active one, or that of spark-submit, if there is one.
 
-    Raises ImportError without pyspark.
+    Raises ImportError without pyspark, WrongUsage for settings that may run code.
     """
+    check_spark(job)
     from sash.spark import session
 
     config = dict(job.get("spark", "config", {}))
@@ -66,7 +76,17 @@ def schema_on_spark(job: Job) -> pa.Schema | None:
         job.wrong(("source",), "[source.schema] is needed: only files of Parquet have columns with types")
     from sash.spark.spark_types import arrow_schema
 
-    return arrow_schema(job_session(job).read.parquet(job.get("source", "path")).schema)
+    return arrow_schema(parquet_schema(job, [job.get("source", "path")]))
+
+
+def parquet_schema(job: Job, paths: list[str]) -> Any:
+    """Spark's schema of files of Parquet. Raises WrongUsage, with the remedy, for times in nanoseconds."""
+    try:
+        return job_session(job).read.parquet(*paths).schema
+    except Exception as error:
+        if "(TIMESTAMP(NANOS" not in str(error):
+            raise
+        job.wrong(("source", "path"), f"{paths[0]} has times in nanoseconds, which Spark does not read: {MICROSECONDS}")
 
 
 def place(path: str) -> str:
@@ -90,7 +110,7 @@ def results_of(prepared: PreparedJob, follow: bool) -> Any:
         data = data.where(f"{CORRUPT} IS NULL").drop(CORRUPT)
     results = prepared.made.query.run(data)
     if prepared.made.columns is not None:
-        results = results.selectExpr(*(f"`{source}` as `{name}`" for source, name in prepared.made.columns))
+        results = results.selectExpr(*(f"{quoted(source)} as {quoted(name)}" for source, name in prepared.made.columns))
     return results
 
 
@@ -106,7 +126,7 @@ def _files(prepared: PreparedJob, stream: bool) -> Any:
         job.wrong(("source", "path"), f"{path!r} is a file: a stream on engine spark reads a directory of files")
     if kind == "parquet":
         given = job.get("source", "schema") is not None or not _has_files(prepared)
-        schema = spark_schema(prepared.schema) if given else session.read.parquet(*_paths(prepared)).schema
+        schema = spark_schema(prepared.schema) if given else parquet_schema(job, _paths(prepared))
         return reader.schema(schema).parquet(path)
     return _text_options(reader, prepared).format(FILES[kind]).load(path)
 
@@ -153,11 +173,21 @@ def decoded(messages: Any, prepared: PreparedJob) -> Any:
 
     strict = prepared.job.get("options", "malformed") == "error"
     known = spark_schema(prepared.schema)
-    columns = [f"`{field.name}` {field.dataType.simpleString()}" for field in known.fields]
+    columns = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in known.fields]
     columns += [] if strict else [f"`{CORRUPT}` string"]
     more = "'mode', 'FAILFAST'" if strict else f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
-    record = f"from_json(CAST(value AS STRING), '{', '.join(columns)}', map({more})) AS record"
+    schema = ", ".join(columns).replace("\\", "\\\\").replace("'", "\\'")  # a literal, whatever the names contain
+    record = f"from_json(CAST(value AS STRING), '{schema}', map({more})) AS record"
     return messages.selectExpr(record).select("record.*")
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL of Spark: as a name, whatever it contains.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def kafka_options(job: Job, table: str) -> dict[str, Any]:
@@ -176,18 +206,17 @@ def _loaded(session: Any, load: Any) -> Any:
             raise
         raise ImportError(
             f"Spark has no connector for Kafka: give it as [spark.config] 'jars.packages' = '{CONNECTOR}:"
-            f"{session.version}', or as spark-submit --packages"
+            f"{session.version}', with allow_imports = true above all tables, or as spark-submit --packages"
         ) from None
 
 
 def as_messages(results: Any, key: str | list[str]) -> Any:
     """Results as messages for Kafka, equal to those of the local engine: JSON objects, with `key` as their key."""
-    names = [key] if isinstance(key, str) else [*key]
+    names = [quoted(name) for name in ([key] if isinstance(key, str) else key)]
     value = "to_json(struct(*), map('ignoreNullFields', 'false')) AS value"
     if not names:
         return results.selectExpr(value)
-    quoted = ", ".join(f"`{name}`" for name in names)
-    made = f"CAST({quoted} AS STRING)" if len(names) == 1 else f"to_json(struct({quoted}))"
+    made = f"CAST({names[0]} AS STRING)" if len(names) == 1 else f"to_json(struct({', '.join(names)}))"
     return results.selectExpr(f"{made} AS key", value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.cli.escaped_text import escaped, escaped_json
 from sash.cli.job_pipeline import FILES
 from sash.cli.sql_statement import RESERVED_ARGUMENTS
 from sash.pipeline.file_source import files
@@ -28,6 +29,10 @@ MOST = 3
 LATENESS = "how far a row may be behind the latest one; later rows are dropped"
 
 
+def _literal(value: Any) -> str:
+    return escaped_json(json.dumps(value, ensure_ascii=False))
+
+
 class _Toml:
     """Lines of TOML."""
 
@@ -37,7 +42,7 @@ class _Toml:
         return f"[{name}]" + (f"  # {comment}" if comment else "")
 
     def key(self, name: str, value: Any, comment: str = "") -> str:
-        return f"{name} = {json.dumps(value, ensure_ascii=False)}" + (f"  # {comment}" if comment else "")
+        return f"{name} = {_literal(value)}" + (f"  # {comment}" if comment else "")
 
 
 class _Yaml:
@@ -50,7 +55,7 @@ class _Yaml:
         return "  " * len(outer) + f"{last}:" + (f"  # {comment}" if comment else "")
 
     def key(self, name: str, value: Any, comment: str = "") -> str:
-        return f"  {name}: {json.dumps(value, ensure_ascii=False)}" + (f"  # {comment}" if comment else "")
+        return f"  {name}: {_literal(value)}" + (f"  # {comment}" if comment else "")
 
 
 FORMATS: dict[str, _Toml | _Yaml] = {"toml": _Toml(), "yaml": _Yaml()}
@@ -82,7 +87,7 @@ def job_for(path: str, format_: str = "toml") -> str:
         table("source"),
         key("kind", kind),
         key("path", path, "a file or a directory: with a store, a later run reads only the files that are new"),
-        *(f"{indent}#   {field.name}: {field.type}" for field in schema),
+        *(f"{indent}#   {escaped(field.name)}: {escaped(field.type)}" for field in schema),
         "",
         table("query"),
         key("windows", size, others),

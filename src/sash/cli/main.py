@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sash.cli.environment import version
+from sash.cli.escaped_text import escaped, write_error
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -66,7 +67,7 @@ def _run(app: Any, given: list[str], debug: bool) -> int:
         return FAILED
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            write_error(traceback.format_exc().rstrip())
         return _fail(_message(error), WRONG_USAGE if isinstance(error, WrongUsage) else FAILED)
 
 
@@ -84,9 +85,9 @@ def _message(error: Exception) -> str:
 
 
 def _fail(text: str, code: int = FAILED) -> int:
-    sys.stderr.write(f"sash: {text}\n")
+    write_error(f"sash: {escaped(text)}")
     return code
 
 
 def _warn(message: Warning | str, *_where: Any) -> None:
-    sys.stderr.write(f"sash: warning: {message}\n")
+    write_error(f"sash: warning: {message}")

@@ -32,7 +32,16 @@ def described_query(described: Mapping[str, Any], schema: pa.Schema, fingerprint
         aggregates = {name: _aggregate(text) for name, text in described["aggregates"].items()}
         query = Query(_windows(described), by=described["by"], on=described["on"] or None, **given, **aggregates)
         return query if query.bind(schema).fingerprint == fingerprint else None
-    except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError):
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+    ):
         return None
 
 

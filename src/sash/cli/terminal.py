@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from sash.cli.escaped_text import escaped, escaped_lines, write_json_text
 from sash.pipeline.json_values import encode_json
 
 ROWS = 40
@@ -27,7 +28,7 @@ def is_terminal() -> bool:
 
 def write_json(value: Any, to: TextIO | None = None) -> None:
     """Write a value as indented JSON, to the standard output by default."""
-    (sys.stdout if to is None else to).write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_json_text([json.dumps(value, indent=2, ensure_ascii=False) + "\n"], to)
 
 
 def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
@@ -41,20 +42,20 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
     found = [*rows]
     for i, name in enumerate(names):
         is_number = all(isinstance(row[i], int | float) or row[i] is None for row in found)
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+        table.add_column(Text(escaped(name)), justify="right" if is_number else "left", overflow="fold")
     for row in found:
-        table.add_row(*(Text("") if value is None else Text(str(value)) for value in row))
+        table.add_row(*(Text("") if value is None else Text(escaped(value)) for value in row))
     console = Console()
     console.print(table)
     if note:
-        console.print(Text(note, style="dim"))
+        console.print(Text(escaped(note), style="dim"))
 
 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
     if as_json:
         for batch in table.to_batches():
-            sys.stdout.writelines(f"{row.decode()}\n" for row in encode_json(batch))
+            write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
         return
     first = table.slice(0, most) if is_terminal() else table
     note = f"{first.num_rows} of {table.num_rows} rows; --rows shows more" if first.num_rows < table.num_rows else ""
@@ -63,7 +64,7 @@ def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
 
 def write_tree(text: str) -> None:
     """Print text as a tree: the first line is the root, and a line belongs to the last line that is indented less."""
-    first, *lines = [line for line in text.splitlines() if line.strip()]
+    first, *lines = [line for line in escaped_lines(text).split("\n") if line.strip()]
     root = Tree(Text(first))
     above = [(-1, root)]
     for line in lines:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sash.expressions.excerpt import excerpt, shortened
 from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
 from sash.expressions.parsed_sql import Part, parsed
 from sash.expressions.tree import (
@@ -126,7 +127,7 @@ class _Translator:
         return self._refused(f"it is nested more than {DEEPEST} deep: split it")
 
     def _refused(self, why: str) -> Unsupported:
-        return Unsupported(f"the expression {self.text!r} cannot be used: {why}")
+        return Unsupported(f"the expression {excerpt(self.text)} cannot be used: {shortened(why, 1000)}")
 
     # ---- node by node ----
 
@@ -177,16 +178,15 @@ class _Translator:
         if e.is_text:
             return LiteralNode("text", e.this)
         if re.fullmatch(r"\d+", e.this):
-            value = int(e.this)
-            if value >= LARGEST:
-                raise self._refused(f"{value} does not fit 64 bits")
-            return LiteralNode("int", value)
+            if not _fits(e.this):
+                raise self._refused(f"{shortened(e.this, 60)} does not fit 64 bits")
+            return LiteralNode("int", int(e.this))
         try:
             number = float(e.this)
         except ValueError:
-            raise self._refused(f"{e.this} is not a number") from None
+            raise self._refused(f"{shortened(e.this, 60)} is not a number") from None
         if math.isinf(number):
-            raise self._refused(f"{e.this} does not fit a 64-bit float")
+            raise self._refused(f"{shortened(e.this, 60)} does not fit a 64-bit float")
         return LiteralNode("float", number)
 
     def _on_neg(self, e: Part) -> Node:
@@ -290,7 +290,10 @@ class _Translator:
             count = float(e.name)
         except ValueError:
             raise self._refused(f"{e.text}: an interval is a number and a unit, such as interval '1 hour'") from None
-        return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
+        try:
+            return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
+        except (OverflowError, ValueError):
+            raise self._refused(f"{e.text}: an interval has at most {datetime.timedelta.max.days:,} days") from None
 
     def _on_extract(self, e: Part) -> Node:
         return self._call(e.this.name.lower(), [e.expression])
@@ -363,6 +366,11 @@ class _Translator:
             wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"at least {least}"
             raise self._refused(f"{name}() takes {wanted} operand{'s' * (wanted != '1')}; got {len(operands)}")
         return CallNode(name, operands)
+
+
+def _fits(digits: str) -> bool:
+    """Are these the digits of a number of 64 bits? Python converts at most 4,300 of them."""
+    return len(digits.lstrip("0")) < 20 and int(digits) < LARGEST
 
 
 def _depth(node: Node) -> int:

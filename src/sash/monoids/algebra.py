@@ -31,7 +31,10 @@ from typing import Any, Literal, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from sash.expressions.tree import Expr, described
-from sash.monoids.arithmetic import Aggregated
+from sash.monoids.arithmetic import Aggregated, state_text
+
+MOST_ROWS = 2**31 - 1
+"""The largest number of rows that an aggregate counts back."""
 
 Kind = Literal["bool", "int", "float"]
 """The kinds of compiled columns: `bool`, 64-bit `int`, 64-bit `float`."""
@@ -154,6 +157,17 @@ class Monoid:
             if value is None and position not in self.nullable:
                 return self.identity
         return self.lift(*row)
+
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make it, without those that have their defaults."""
+        known = inspect.signature(type(self)).parameters.values()
+        found = {one.name: (getattr(self, one.name), one.default) for one in known if hasattr(self, one.name)}
+        inner = Monoid.__annotations__  # `typed` fills these
+        return {name: value for name, (value, default) in found.items() if name not in inner and value != default}
+
+    def called(self) -> str:
+        """What is called with columns to bind it: the name of its function."""
+        return self.name or repr(self)
 
     def policy_value(self, a: Any) -> Any:
         """The value of a state for a policy: the state itself, or its plain value if the state is an encoding."""
@@ -309,10 +323,18 @@ class Bound(Aggregated):
         """The same aggregate with this window of its own."""
         return type(self)(self.monoid, self.columns, self.condition, window)
 
+    def state_text(self) -> str:
+        parts = [*map(repr, self.columns), *self._where()]
+        given = f"{self.monoid.name or repr(self.monoid)}({', '.join(parts)})"
+        return given if self.window is None else f"{given}.over({state_text(self.window)})"
+
     def __repr__(self) -> str:
-        where = [] if self.condition is None else [f"where={self.condition.text!r}"]
-        given = f"{self.monoid.name or repr(self.monoid)}({', '.join([*map(repr, self.columns), *where])})"
+        named = [f"{name}={value!r}" for name, value in self.monoid.parameters().items()]
+        given = f"{self.monoid.called()}({', '.join([*map(repr, self.columns), *named, *self._where()])})"
         return given if self.window is None else f"{given}.over({self.window!r})"
+
+    def _where(self) -> list[str]:
+        return [] if self.condition is None else [f"where={self.condition.text!r}"]
 
 
 def noinline(function: Function) -> Function:

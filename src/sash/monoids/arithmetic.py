@@ -7,10 +7,11 @@ null operand gives null, and an integer that does not fit 64 bits is an error.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
+from sash.expressions.excerpt import excerpt
 from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class Aggregated:
         >>> import sash
         >>> sash.max("price").over("1h")
         max('price').over('1h')
+        """
+        raise NotImplementedError
+
+    def state_text(self) -> str:
+        """The text that identifies it in stored state: without the parameters of aggregates, which have their own key.
+
+        It must not change: the fingerprints of stored state depend on it.
         """
         raise NotImplementedError
 
@@ -155,19 +163,28 @@ class Formula(Aggregated):
         """The formula as a tree in which each aggregate is a column, named by the next number."""
         return CallNode(self.function, tuple(_node(one, numbers) for one in self.operands))
 
-    def __repr__(self) -> str:
-        if self.function == "negate":
-            return f"-{self._operand(0)}"
-        return f"{self._operand(0)} {self.function} {self._operand(1)}"
+    def state_text(self) -> str:
+        return self._text(state_text)
 
-    def _operand(self, place: int) -> str:
-        one = self.operands[place]
+    def __repr__(self) -> str:
+        return self._text(repr)
+
+    def _text(self, written: Callable[[Any], str]) -> str:
+        texts = [self._operand(one, place, written) for place, one in enumerate(self.operands)]
+        return f"-{texts[0]}" if self.function == "negate" else f"{texts[0]} {self.function} {texts[1]}"
+
+    def _operand(self, one: Aggregated | LiteralNode, place: int, written: Callable[[Any], str]) -> str:
         if isinstance(one, LiteralNode):
             return str(one)
         if not isinstance(one, Formula):
-            return repr(one)
+            return written(one)
         outer, inner = _PRECEDENCE[self.function], _PRECEDENCE[one.function]
-        return f"({one!r})" if inner < outer or (inner == outer and place) else repr(one)
+        return f"({written(one)})" if inner < outer or (inner == outer and place) else written(one)
+
+
+def state_text(one: Any) -> str:
+    """The text that identifies an aggregate or a window in stored state; that of `repr` if it has no other."""
+    return str(one.state_text()) if hasattr(one, "state_text") else repr(one)
 
 
 def _with_condition(leaf: Bound, given: str) -> str:
@@ -210,7 +227,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return NotImplemented
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{value} does not fit 64 bits")
+        raise ValueError(f"{excerpt(value)} does not fit 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"an aggregate cannot be combined with {value}, which is not a number")
     return LiteralNode("int" if isinstance(value, int) else "float", value)

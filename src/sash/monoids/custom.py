@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sash.expressions.function_text import function_text
 from sash.monoids.algebra import Monoid
 
 
@@ -28,6 +29,25 @@ class Custom(Monoid):
 
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
+
+    def parameters(self) -> dict[str, Any]:
+        """None: those that it is made with belong to `called`."""
+        return {}
+
+    def called(self) -> str:
+        """Its name; without one, the call that made it, with the names of its functions."""
+        if self.name:
+            return self.name
+        plain = {**dict.fromkeys(("inverse", "dump", "load", "returns", "empty")), "lift": itself, "lower": itself}
+        flags = dict.fromkeys(("commutative", "selective", "exact"), False)
+        given = {name: value for name, value in vars(self).items() if name not in ("name", "declares_empty")}
+        differing = {name: value for name, value in given.items() if value is not (plain | flags).get(name, UNDECLARED)}
+        if self.declares_empty:
+            differing["empty"] = self.empty
+        texts = (
+            f"{name}={function_text(one) if callable(one) else repr(one)}" for name, one in sorted(differing.items())
+        )
+        return f"monoid({', '.join(texts)})"
 
     def __repr__(self) -> str:
         return f"monoid({self.name!r})" if self.name else f"monoid(identity={self.identity!r})"

@@ -113,5 +113,13 @@ class DirectProduct(Monoid):
     def lifted(self, row: tuple[Any, ...]) -> Any:
         return (self.first.lifted(row), self.rest.lifted(row))
 
+    def parameters(self) -> dict[str, Any]:
+        """None: `called` has its parts."""
+        return {}
+
+    def called(self) -> str:
+        """The call that makes it: results of products have no name of their own."""
+        return repr(self)
+
     def __repr__(self) -> str:
         return f"DirectProduct({', '.join(map(repr, self.parts))})"

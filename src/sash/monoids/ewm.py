@@ -19,6 +19,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from sash.expressions.excerpt import excerpt
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.double_double import LARGEST, READERS, Pair, of_any
 from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, decay_of, merged_mean, merged_moments
@@ -78,6 +79,11 @@ class _Ewm(Merged):
 
     def typed(self, *kinds: Kind) -> Monoid:
         return self.changed(read=READERS[one_kind(self, kinds)])
+
+    def parameters(self) -> dict[str, Any]:
+        """Without `times` for a duration, which is always in time."""
+        found = super().parameters()
+        return found if _is_number(self.halflife) else {name: one for name, one in found.items() if name != "times"}
 
     def lift(self, x: Any) -> Any:
         if x is None:
@@ -264,6 +270,7 @@ def row_alpha(name: str, times: Any, **given: Any) -> float | None:
     allowed = f"between {low:g} and {high:g}" if high < math.inf else f"above {low:g}, and finite"
     if not _is_number(value):
         raise TypeError(f"{key}= of {name} must be a number {allowed}; got {value!r}")
+    value = _as_float(value)
     if not low < value < high:
         newest = value == (high if key == "alpha" else low)
         more = ": only the newest value would count, which is sash.last" if newest else ""
@@ -280,9 +287,14 @@ def _in_rows(name: str, halflife: Any, alpha: float | None, times: bool) -> floa
         return -math.log(2.0) / math.log1p(-alpha)
     if isinstance(halflife, bool):
         raise TypeError(f"halflife= of {name} must be a number of rows or a duration such as '10m'; got {halflife!r}")
-    if _is_number(halflife) and not 0.0 < halflife < math.inf:
-        raise ValueError(f"halflife= of {name} must be positive and finite; got {halflife!r}")
+    if _is_number(halflife) and not 0.0 < _as_float(halflife) < math.inf:
+        raise ValueError(f"halflife= of {name} must be positive and finite; got {excerpt(halflife)}")
     return 1.0 if times else float(halflife)
+
+
+def _as_float(value: Any) -> Any:
+    """A number, or infinity for an integer that no float holds."""
+    return math.inf if isinstance(value, int) and value.bit_length() > 1023 else value
 
 
 def _refuse(_: Any) -> Pair:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.monoids.algebra import Kind, Monoid
+from sash.expressions.excerpt import excerpt
+from sash.monoids.algebra import MOST_ROWS, Kind, Monoid
 from sash.monoids.exact_integer import one_kind
 from sash.monoids.order import Max, Min
 
@@ -95,6 +96,8 @@ class Nth(Monoid):
             raise TypeError(f"n= of nth must be an integer; got {n!r}, a {type(n).__name__}")
         if n == 0:
             raise ValueError("n= of nth counts from 1 (the oldest) or from -1 (the newest); got 0")
+        if abs(n) > MOST_ROWS:
+            raise ValueError(f"n= of nth must be between -{MOST_ROWS} and {MOST_ROWS}; got {excerpt(n)}")
         self.n = n
 
     def lift(self, x: Any) -> Any:

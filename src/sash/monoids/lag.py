@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sash.monoids.algebra import Kind, Monoid
+from sash.expressions.excerpt import excerpt
+from sash.monoids.algebra import MOST_ROWS, Kind, Monoid
 from sash.monoids.exact_integer import (
     INT64_MAX,
     INT64_MIN,
@@ -129,7 +130,9 @@ def check_rows(name: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"n= of {name} must be a number of rows; got {n!r}, a {type(n).__name__}")
     if n < 1:
-        raise ValueError(f"n= of {name} counts rows back from the last one: it must be 1 or more; got {n}")
+        raise ValueError(f"n= of {name} counts rows back from the last one: it must be 1 or more; got {excerpt(n)}")
+    if n > MOST_ROWS:
+        raise ValueError(f"n= of {name} must be at most {MOST_ROWS}; got {excerpt(n)}")
     return n
 
 

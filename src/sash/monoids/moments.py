@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sash.monoids.algebra import TOLERANCE, Kind, Monoid
+from sash.expressions.excerpt import excerpt
+from sash.monoids.algebra import MOST_ROWS, TOLERANCE, Kind, Monoid
 from sash.monoids.double_double import LARGEST, READERS, Pair, of_any, raw_add_float
 from sash.monoids.exact_integer import one_kind
 from sash.monoids.relative import Moments, gap_between, is_moderate, kurtosis, merged, merged_far, skewness, standard
@@ -42,7 +43,9 @@ def check_ddof(ddof: Any) -> int:
             f"ddof= is subtracted from the count: it must be an integer; got {ddof!r}, a {type(ddof).__name__}"
         )
     if ddof < 0:
-        raise ValueError(f"ddof= is subtracted from the count: it must be 0 or more; got {ddof}")
+        raise ValueError(f"ddof= is subtracted from the count: it must be 0 or more; got {excerpt(ddof)}")
+    if ddof > MOST_ROWS:
+        raise ValueError(f"ddof= is subtracted from the count: it must be at most {MOST_ROWS}; got {excerpt(ddof)}")
     return ddof
 
 

@@ -51,6 +51,13 @@ class AggregateSpec:
     """The expression of each column; a `ColumnNode` if it is a column of the data."""
     orders: tuple[Categories | None, ...] = ()
     encoding: pa.DataType | None = None
+    state_name: str = ""
+    """The name in stored state, if it is another."""
+
+    @property
+    def stored_name(self) -> str:
+        """The name in stored state, which a fingerprint depends on."""
+        return self.state_name or self.name
 
     @property
     def derived(self) -> tuple[tuple[str, Node], ...]:

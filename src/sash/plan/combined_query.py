@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sash.monoids.arithmetic import state_text
 from sash.plan.projection import OutputSpec, Projection, ResultCell
 from sash.plan.query import Query
 from sash.plan.schema_cache import SchemaCache
@@ -191,5 +192,5 @@ def distinct(items: Iterable[T]) -> list[T]:
 
 def _names(windows: Sequence[WindowKind]) -> list[str]:
     """The texts of windows; policies of equal text are numbered."""
-    texts = list(map(repr, windows))
+    texts = list(map(state_text, windows))
     return [text if text not in texts[:i] else f"{text} {texts[:i].count(text) + 1}" for i, text in enumerate(texts)]

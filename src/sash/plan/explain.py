@@ -126,7 +126,7 @@ def _order(found: Plan) -> list[str]:
     query = found.bound_query.query
     if not query.on:
         return ["arrival: there is no on="]
-    lines = [", then ".join((*query.on, "arrival"))]
+    lines = [", then ".join((*query.on, "the order of arrival"))]
     if query.lateness is None:
         lines.append("no lateness=: rows must be in order, an earlier one is an error (frames are sorted first)")
     else:

@@ -36,7 +36,7 @@ def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> 
     if schema is None and counted:
         schema = counted[0].schema
     if schema is None:
-        schema = default_schema(CombinedQuery(queries.queries))
+        schema = _assumed(queries)
         lines.append(assumption(schema))
     groups = queries.groups()
     for number, group in enumerate(groups, 1):
@@ -45,6 +45,15 @@ def explain_queries(queries: Queries, schema: pa.Schema | None, sample: Any) -> 
     if len(groups) > 1:
         lines += ["", "why apart", *indented(_differences(groups))]
     return "\n".join(lines) + "\n"
+
+
+def _assumed(queries: Queries) -> pa.Schema:
+    """The columns that all queries read; a combined query has the keys of its first member only."""
+    schema = default_schema(CombinedQuery(queries.queries))
+    for query in queries.queries.values():
+        for field in default_schema(query):
+            schema = schema if field.name in schema.names else schema.append(field)
+    return schema
 
 
 def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
@@ -57,7 +66,7 @@ def _group(group: CombinedQuery, schema: pa.Schema) -> list[str]:
         ]
     combination = group.combination(schema)
     found = combination.bound_query.plan
-    lines = [f"{keyed(group)}; ordered by {', '.join((*group.on, 'arrival'))}"]
+    lines = [f"{keyed(group)}; ordered by {', then '.join((*group.on, 'the order of arrival'))}"]
     lines += table((name, *_results(view.bound_query)) for name, view in combination.members.items())
     return [*lines, *_shared(combination, found), *_elements(found), *_costs(group, schema, found)]
 
@@ -170,10 +179,18 @@ def _counts(counted: Any, bound_query: BoundQuery) -> list[str]:
 
 
 def _differences(groups: list[CombinedQuery]) -> list[str]:
-    """The arguments in which groups differ from the first one."""
-    first, lines = groups[0], []
-    for group in groups[1:]:
-        differ = first.differences(group)
-        why = ", ".join(f"{name}={getattr(group, name)!r}" for name in differ) or "windows that end after their rows"
-        lines.append(f"{', '.join(group.members)}: {why}")
+    """For each group but the first: why it shares no state with those before it."""
+    lines = []
+    for number, group in enumerate(groups[1:], 1):
+        found = dict.fromkeys(why for other in groups[:number] for why in _apart(other, group))
+        lines.append(f"{', '.join(group.members)}: {', '.join(found)}")
     return lines
+
+
+def _apart(one: CombinedQuery, other: CombinedQuery) -> list[str]:
+    """The arguments in which two groups differ, or what else keeps them apart."""
+    if differ := one.differences(other):
+        return [f"{name}={getattr(other, name)!r}" for name in differ]
+    if other.emit != "final":
+        return [f"emit={other.emit!r} shares state among equal queries only"]
+    return ["windows that end after their rows, moved by another amount"]

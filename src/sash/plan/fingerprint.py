@@ -86,7 +86,7 @@ def _length(length: CalendarLength | int | None) -> Any:
 def aggregate_meaning(spec: AggregateSpec) -> list[Any]:
     """The meaning of an aggregate as a JSON value, with its name first."""
     meaning = [
-        spec.name,
+        spec.stored_name,
         monoid_key(spec.monoid, code),
         spec.columns,
         [str(type_) for type_ in spec.types],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sash.expressions.excerpt import shortened
 from sash.monoids.algebra import Monoid
 from sash.plan.time_axis import TimeAxis
 from sash.windows.duration import Duration
@@ -19,7 +20,7 @@ def halflife_of(monoid: Monoid, label: str) -> Duration | float | None:
     halflife: Any = getattr(monoid, "halflife")  # noqa: B009 (only monoids that read the time have one)
     if isinstance(halflife, int | float):
         return halflife
-    found = Duration.of(halflife, f"halflife= of {label}")
+    found = Duration.of(halflife, f"halflife= of {shortened(label)}")
     if found.nanoseconds <= 0:
         raise ValueError(f"halflife= of {label} must be positive; got {str(found)!r}")
     return found

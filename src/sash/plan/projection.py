@@ -85,9 +85,9 @@ class CoreAggregates:
         self.specs: list[AggregateSpec] = []
         self._known: dict[Any, int] = {}
 
-    def number(self, name: str, bound: Bound, label: str) -> int:
+    def number(self, name: str, bound: Bound, label: str, state_name: str = "") -> int:
         """The number of an aggregate; in a plain query each has one of its own."""
-        spec = self.make(name, bound, label)
+        spec = replace(self.make(name, bound, label), state_name=state_name)
         if self.query.is_plain:
             self.specs.append(spec)
             return len(self.specs) - 1
@@ -109,7 +109,7 @@ class CoreAggregates:
             return number
         inputs = [place for place in range(len(spec.columns)) if place not in spec.monoid.nullable]
         inputs = inputs or [*range(len(spec.columns))][:1]  # those that count null rows have one input, and the time
-        count = self.make(f"{spec.name}: inputs", m.Count()(), "")
+        count = self.make(f"{spec.stored_name}: inputs", m.Count()(), "")
         columns, trees = tuple(spec.columns[i] for i in inputs), tuple(spec.trees[i] for i in inputs)
         return self._shared(replace(count, columns=columns, types=tuple(spec.types[i] for i in inputs), trees=trees))
 
@@ -134,7 +134,7 @@ def project(
             for leaf, number in leaves
         )
         tree = one.tree(iter(range(len(cells)))) if isinstance(one, Formula) else None
-        return OutputSpec(name, label, kinds[name], cells, tree, repr(one))
+        return OutputSpec(name, label, kinds[name], cells, tree, one.state_text())
 
     given = {name: place for place, name in enumerate(query.windows)}
     named = named_results(query.windows, query.aggregates)
@@ -157,7 +157,9 @@ def _numbers(core: CoreAggregates, name: str, aggregated: Aggregated) -> list[in
     if isinstance(aggregated, Bound):
         return [core.number(name, aggregated, f"{name}={aggregated!r}")]
     label = f"{name}={aggregated!r}"
-    return [core.number(f"{name}: {leaf!r}", leaf, label) for leaf in aggregated.leaves()]
+    return [
+        core.number(f"{name}: {leaf!r}", leaf, label, f"{name}: {leaf.state_text()}") for leaf in aggregated.leaves()
+    ]
 
 
 def _type(core: CoreAggregates, name: str, aggregated: Aggregated, numbers: list[int]) -> pa.DataType:

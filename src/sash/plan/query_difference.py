@@ -121,11 +121,14 @@ def _window(window: WindowKind) -> dict[str, str]:
 
 def _aggregate(one: Aggregated) -> str:
     """An aggregate as it is written, and its parameters."""
-    if not isinstance(one, Bound) or isinstance(one.monoid, Custom | DirectProduct):
-        return repr(one)
+    if not isinstance(one, Bound):
+        own = any(isinstance(leaf.monoid, Custom | DirectProduct) for leaf in one.leaves())
+        return one.state_text() if own else repr(one)
+    if isinstance(one.monoid, Custom | DirectProduct):
+        return one.state_text()
     _, _, parameters = monoid_key(one.monoid, code)
     given = ", ".join(f"{name}={value}" for name, value in parameters.items() if value is not None)
-    return f"{one!r} with {given}" if given else repr(one)
+    return f"{one.state_text()} with {given}" if given else one.state_text()
 
 
 def _argument_texts(description: Description) -> dict[str, str]:

@@ -6,10 +6,10 @@ Query({"1h": …, "1d": …}, a=max("x"), b=min("x").over(5), c=sum("x"))      w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from sash.monoids.arithmetic import Aggregated
+from sash.monoids.arithmetic import Aggregated, state_text
 from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
@@ -39,12 +39,18 @@ def all_windows(query: Query) -> dict[str, WindowKind]:
     for one in query.aggregates.values():
         for leaf in one.leaves():
             if leaf.window is not None and leaf.window not in found.values():
-                found[repr(leaf.window)] = leaf.window
+                found[_free(state_text(leaf.window), found)] = leaf.window
     if len(found) == 1 and not query.windows:
         return {"": next(iter(found.values()))}
     if len(found) > 1 and "" in found and any(window.slide != "row" for window in found.values()):
-        return {name or repr(window): window for name, window in found.items()}
+        return {name or _free(state_text(window), found): window for name, window in found.items()}
     return found
+
+
+def _free(text: str, taken: Collection[str]) -> str:
+    """A text as the name of a window; the texts of two policies may be equal, and are then numbered."""
+    names = (text, *(f"{text} {number}" for number in range(2, len(taken) + 2)))
+    return next(name for name in names if name not in taken)
 
 
 def named_results(windows: Mapping[str, WindowKind], aggregates: Mapping[str, Aggregated]) -> list[NamedResult]:

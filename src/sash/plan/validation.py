@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
+from sash.expressions.excerpt import excerpt
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.arithmetic import Aggregated, Formula
 from sash.monoids.bloom import Bloom
@@ -136,7 +137,9 @@ def min_periods(value: Any) -> int:
         raise TypeError(f"min_periods= must be a number of inputs, such as 3; got {value!r}, a {type(value).__name__}")
     found = operator.index(value)
     if found < 0:
-        raise ValueError(f"min_periods= must be 0 or more; got {value!r}")
+        raise ValueError(f"min_periods= must be 0 or more; got {excerpt(value)}")
+    if found >= 2**63:
+        raise ValueError(f"min_periods= must be at most {2**63 - 1}; got {excerpt(value)}")
     return found
 
 

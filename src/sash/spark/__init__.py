@@ -10,6 +10,13 @@
 `job_names`      names in Spark's UI
 """
 
+try:
+    import pyspark as _pyspark  # noqa: F401 (before the modules that need it)
+except ModuleNotFoundError as error:
+    if error.name != "pyspark":
+        raise
+    raise ImportError("sash.spark needs the package pyspark: pip install 'sash[spark]'") from error
+
 from sash.spark.route import as_of, explain, migrate, run, run_queries
 from sash.spark.session import session
 from sash.spark.stream.checkpoint_check import StateMismatch, check_checkpoint

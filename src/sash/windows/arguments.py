@@ -6,8 +6,12 @@ import math
 from operator import index
 from typing import Any, SupportsIndex
 
+from sash.expressions.excerpt import excerpt
 from sash.windows.duration import Duration, DurationLike, is_duration
 from sash.windows.zone_rules import zone_name
+
+MOST = 2**63 - 1
+"""The largest number of rows."""
 
 Length = SupportsIndex | float | DurationLike
 """A length of time, or a number in the units of the column."""
@@ -22,7 +26,9 @@ def rows(what: str, value: Any) -> int:
     if found is None or isinstance(value, bool):
         raise TypeError(f"{what} must be a whole number of rows; got {value!r}, a {type(value).__name__}")
     if found < 1:
-        raise ValueError(f"{what} must be at least 1; got {value!r}")
+        raise ValueError(f"{what} must be at least 1; got {excerpt(value)}")
+    if found > MOST:
+        raise ValueError(f"{what} must be at most {MOST}; got {excerpt(value)}: all rows are sash.Lifetime()")
     return found
 
 
@@ -59,6 +65,8 @@ def row_shift(value: Any, every: Any) -> int:
             f"shift= of Count must be a whole number of rows, such as -1; got {value!r}, a {type(value).__name__}"
         )
     found = index(value)
+    if abs(found) > MOST:
+        raise ValueError(f"shift= of Count must be at most {MOST} rows; got {excerpt(value)}")
     if found and every is not None:
         raise ValueError(
             f"shift={value!r} of Count moves the window of a row, but every={every!s} gives one window per slide: "
@@ -153,7 +161,10 @@ def _parsed_length(what: str, value: Any) -> Any:
     if is_duration(value):
         return Duration.of(value, what)
     if not isinstance(value, bool) and hasattr(value, "__index__"):
-        return index(value)
+        found = index(value)
+        if found.bit_length() > 256:  # the binder refuses what a column's type does not hold
+            raise ValueError(f"{what} is beyond 64 bits; got {excerpt(value)}: all rows are sash.Lifetime()")
+        return found
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{what} must be finite; got {value!r}")

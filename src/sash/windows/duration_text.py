@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NoReturn
 
+from sash.expressions.excerpt import excerpt
+
 UNITS = {
     "ns": 1,
     "us": 10**3,
@@ -52,6 +54,9 @@ _AMBIGUOUS = {
     "i": "counts rows in polars: give the number itself, such as 10",
     "B": "are business days in pandas, which sash does not have: give days, such as '7d'",
 }
+DIGITS = 40
+"""The maximum number of digits in a duration."""
+
 _TERM = re.compile(r"\s*(?:,\s*|and\s+)?(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-zµμ]+)", re.ASCII)
 _ISO = re.compile(
     r"P(?=.)(?:(?P<y>N)Y)?(?:(?P<mo>N)M)?(?:(?P<w>N)W)?(?:(?P<d>N)D)?"
@@ -79,13 +84,13 @@ def parse(text: str, what: str) -> tuple[int, int]:
             nanoseconds += number * UNITS[unit]
     if units & MONTHS.keys() and units & UNITS.keys():
         raise ValueError(
-            f"{what} mixes months with days or hours in {text!r}: give either, because a month is not a fixed number "
-            "of days"
+            f"{what} mixes months with days or hours in {excerpt(text)}: give either, because a month is not a "
+            "fixed number of days"
         )
     if nanoseconds.denominator != 1:
-        raise ValueError(f"{what} must be a whole number of nanoseconds; {text!r} is not")
+        raise ValueError(f"{what} must be a whole number of nanoseconds; {excerpt(text)} is not")
     if months.denominator != 1:
-        raise ValueError(f"{what} must be a whole number of months; {text!r} is not")
+        raise ValueError(f"{what} must be a whole number of months; {excerpt(text)} is not")
     return sign * int(nanoseconds), sign * int(months)
 
 
@@ -98,20 +103,27 @@ def _signed(text: str) -> tuple[int, str]:
 def _terms(body: str, text: str, what: str) -> Iterator[tuple[Fraction, str]]:
     iso = _ISO.fullmatch(body)
     if iso is not None:
-        yield from ((Fraction(number), unit) for unit, number in iso.groupdict().items() if number is not None)
+        given = ((number, unit) for unit, number in iso.groupdict().items() if number is not None)
+        yield from ((_number(number, what), unit) for number, unit in given)
         return
     place = 0
     while place < len(body):
         found = _TERM.match(body, place)
         if found is None:
             break
-        yield Fraction(found["number"]), _unit(found["unit"], text, what)
+        yield _number(found["number"], what), _unit(found["unit"], text, what)
         place = found.end()
     if place < len(body) or not body:
         raise ValueError(
             f"{what} must be a number and a unit, such as '500ms', '10s', '5min', '1h30m', '6 hours', '7d' or '1mo'; "
-            f"got {text!r}"
+            f"got {excerpt(text)}"
         )
+
+
+def _number(digits: str, what: str) -> Fraction:
+    if len(digits) > DIGITS:
+        raise ValueError(f"{what} has a number of {len(digits)} characters, {excerpt(digits)}: give at most {DIGITS}")
+    return Fraction(digits)
 
 
 def _unit(written: str, text: str, what: str) -> str:
@@ -126,10 +138,10 @@ def _unit(written: str, text: str, what: str) -> str:
 
 def _refuse(written: str, text: str, what: str) -> NoReturn:
     if written in _AMBIGUOUS:
-        raise ValueError(f"{what} has the unit {written!r} in {text!r}, which {_AMBIGUOUS[written]}")
+        raise ValueError(f"{what} has the unit {excerpt(written)} in {excerpt(text)}, which {_AMBIGUOUS[written]}")
     near = difflib.get_close_matches(written.lower(), _SPELLINGS, 1, 0.6)
     meant = f"did you mean {near[0]!r}? The" if near else "the"
     raise ValueError(
-        f"{what} has the unit {written!r} in {text!r}; {meant} units are {', '.join((*UNITS, *MONTHS))}, and their "
-        "names, such as 'minutes'"
+        f"{what} has the unit {excerpt(written)} in {excerpt(text)}; {meant} units are "
+        f"{', '.join((*UNITS, *MONTHS))}, and their names, such as 'minutes'"
     )

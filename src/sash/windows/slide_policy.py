@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sash.expressions.function_text import function_name, function_text
 from sash.windows.specs import WindowKind, set_fields
 
 
@@ -19,6 +20,9 @@ class BoundAggregate(Protocol):
     @property
     def columns(self) -> tuple[Any, ...]:
         """The columns that it reads, or expressions over them."""
+
+    def state_text(self) -> str:
+        """The text that identifies it in stored state."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +66,17 @@ class Policy(WindowKind):
     @property
     def evict_name(self) -> str:
         """The name of the function, without the scopes around it."""
-        return str(getattr(self.evict, "__qualname__", repr(self.evict))).rpartition(".")[2]
+        return function_name(self.evict)
+
+    def state_text(self) -> str:
+        """The text that identifies it in stored state, and must not change; code and parameters have their own key."""
+        return f"Policy({self.evict_name}, over={self._over([one.state_text() for one in self.over])})"
 
     def __repr__(self) -> str:
-        over = repr(self.over[0]) if self.alone else f"({', '.join(map(repr, self.over))})"
-        return f"Policy({self.evict_name}, over={over})"
+        return f"Policy({function_text(self.evict)}, over={self._over([*map(repr, self.over)])})"
+
+    def _over(self, texts: list[str]) -> str:
+        return texts[0] if self.alone else f"({', '.join(texts)})"
 
 
 def _is_aggregate(value: Any) -> bool:

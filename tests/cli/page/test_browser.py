@@ -176,11 +176,31 @@ def test_hostile_names_are_shown_as_text(opened: Any) -> None:
 
 
 def test_the_plan_is_a_picture_with_a_text(opened: Any, live: Any) -> None:
-    expect(opened.locator("#picture svg")).to_be_visible()
-    names = opened.locator("#picture .plan-name").all_text_contents()
+    expect(opened.locator("#picture svg:not(.narrow)")).to_be_visible()
+    names = opened.locator("#picture svg:not(.narrow) .plan-name").all_text_contents()
     assert names == ["short", "long", "high", "n"]
     plan = QUERY.explain(live.operator.schema)
     expect(opened.locator("#plan-text")).to_have_text(plan, use_inner_text=False)
+
+
+def test_a_narrow_screen_shows_the_whole_plan_and_keys_are_sorted(opened: Any) -> None:
+    wide, narrow = opened.locator("#picture svg:not(.narrow)"), opened.locator("#picture svg.narrow")
+    expect(wide).to_be_visible()
+    expect(narrow).to_be_hidden()
+    opened.set_viewport_size({"width": 390, "height": 900})
+    expect(narrow).to_be_visible()
+    expect(wide).to_be_hidden()
+    for screen in (390, 800):
+        opened.set_viewport_size({"width": screen, "height": 900})
+        cut = "() => { const box = document.querySelector('#picture'); return box.scrollWidth - box.clientWidth; }"
+        assert opened.evaluate(cut) <= 0
+    assert opened.locator("#keys option").all_inner_texts() == [HOSTILE, "AAPL", "MSFT", "日本"]
+
+
+def test_lines_are_steps(opened: Any) -> None:
+    """A result holds until the next one: no line goes through values that were none."""
+    path = opened.locator("#chart path").first.get_attribute("d")
+    assert re.fullmatch(r"M[\d.]+ [\d.]+(H[\d.]+V[\d.]+)+", path)
 
 
 def test_several_queries(opened: Any) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.cli.page.plan_picture import plan_sections, plan_svg
+from sash.cli.page.plan_picture import narrow_plan_svg, plan_sections, plan_svg
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])
 QUERIES = {
@@ -37,6 +37,21 @@ def test_it_has_windows_structures_and_results(name: str) -> None:
         assert aggregate in lines
     assert texts(svg, "plan-title")[:4] == ["rows", "windows", "structures", "results"]
     assert "each row" in lines or "every" in lines or "session" in lines
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_narrow_picture_has_the_same_in_one_column(name: str) -> None:
+    text = QUERIES[name].explain(SCHEMA)
+    wide, narrow = plan_svg(text), narrow_plan_svg(text)
+    assert texts(narrow, "plan-name") == texts(wide, "plan-name")
+    assert texts(narrow, "plan-title") == texts(wide, "plan-title")
+    words = [" ".join(texts(svg, "plan-line")).split() for svg in (wide, narrow)]
+    assert words[0] == words[1]
+    root = ElementTree.fromstring(narrow)
+    assert int(root.get("width", "0")) < 320
+    places = [float(one.get("y", "0")) for one in root.iter(f"{NAMESPACE}text")]
+    assert places == sorted(places)
+    assert places[-1] <= float(root.get("height", "0"))
 
 
 def test_structures_and_edges() -> None:

@@ -38,6 +38,7 @@ def figures(page: Any) -> dict[str, Any]:
 def test_an_operator_gives_the_same_results_and_the_page_its_metrics(
     page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watched_operator, "_kernels_compiled", lambda: 0)
     monkeypatch.setattr(watched_operator, "ALLOWANCE", math.inf)
     plain, watched = QUERY.operator(), QUERY.operator()
     page.watch(watched, "trades")
@@ -49,7 +50,7 @@ def test_an_operator_gives_the_same_results_and_the_page_its_metrics(
         assert found["watermark"] == str(plain.watermark)
         assert not found["finished"]
     assert (found["name"], found["kind"], found["late"], found["malformed"]) == ("trades", "operator", 1, None)
-    assert found["latency"]["count"] == 3
+    assert (found["latency"]["count"], found["latency"]["compiling"]) == (2, 1)
     assert 0 < found["latency"]["p50"] <= found["latency"]["p99"] <= found["latency"]["max"]
     assert watched.finish().equals(plain.finish())
     assert figures(page)["finished"]
@@ -71,13 +72,40 @@ def test_results_of_a_key_are_those_that_the_operator_gave(page: Any) -> None:
     assert found["measures"] == ["high", "n", "x"]
 
 
+def test_calls_that_compile_are_not_among_the_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = [0, 0, 5, 5, 5]
+    monkeypatch.setattr(watched_operator, "_kernels_compiled", lambda: kernels.pop(0))
+    calls = watched_operator.CallFigures(QUERY)
+    op = QUERY.operator()
+    for seconds in (3.0, 0.001, 2.0, 0.001, 0.001):
+        calls.take(op, op.process(ROWS[0].slice(0, 0)), seconds)
+    found = calls.figures("x", "operator").latency
+    assert (found["count"], found["compiling"], found["compiling_seconds"]) == (3, 2, 5.0)
+    assert found["p99"] == found["max"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "text"),
+    [("ns", None, "2023-11-14 22:13:20"), ("us", "UTC", "2023-11-14 22:13:20Z"), ("ms", None, "2023-11-14 22:13:20")],
+)
+def test_the_watermark_is_a_time_without_zeros(unit: str, zone: str | None, text: str) -> None:
+    op = sash.Query("1s", on="t", lateness="0s", n=sash.count()).operator()
+    calls = watched_operator.CallFigures(op.query)
+    for more in ("", ".25"):
+        time = pa.array([f"2023-11-14T22:13:20{more}"]).cast(pa.timestamp(unit)).cast(pa.timestamp(unit, zone))
+        calls.take(op, op.process(pa.record_batch({"t": time})), 0.1)
+        assert calls.figures("x", "operator").watermark == text.replace("20", f"20{more}").replace(
+            f"20{more}23", "2023"
+        )
+
+
 def test_a_call_that_fails_is_not_counted_and_a_problem_of_the_page_loses_no_results(page: Any) -> None:
     op = QUERY.operator()
     page.watch(op)
     op.process(ROWS[0])
     with pytest.raises(ValueError, match="x"):
         op.process({"t": [5], "k": ["a"]})
-    assert figures(page)["latency"]["count"] == 1
+    assert (figures(page)["latency"]["count"], figures(page)["latency"]["compiling"]) == (0, 1)
 
     def fail(_batch: Any) -> None:
         raise MemoryError("no room")
@@ -109,7 +137,7 @@ def test_the_clock_and_the_watermark_of_timestamps(page: Any, monkeypatch: pytes
     op.process({"t": pa.array([10_000], pa.timestamp("ms")), "x": [1]})
     monkeypatch.setattr(watched_operator.time, "time", lambda: 68.0)
     found = figures(page)
-    assert (found["watermark"], found["lag"], found["lag_unit"]) == ("1970-01-01 00:00:08.000", 60.0, "s")
+    assert (found["watermark"], found["lag"], found["lag_unit"]) == ("1970-01-01 00:00:08", 60.0, "s")
 
 
 def test_a_pipeline(page: Any, tmp_path: Any) -> None:

@@ -8,16 +8,21 @@
     GET /api/queries/NAME/results?key= the newest results of a key
     GET /api/queries/NAME/plan         the plan as text and as SVG
 
-Requests change nothing. Each connection has a thread; their number is bounded.
+Requests change nothing. Each connection has a thread; their number is bounded, and so are the bytes and the time of a
+whole request, because all of it is read before its token is known. If all places are taken, the connection that has
+waited longest for a request gives way, so those who send slowly, or nothing, keep nobody out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
 import socket
 import threading
+import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.resources import files
@@ -41,6 +46,11 @@ ASSETS = {
 CONNECTIONS, STREAMS = 64, 8
 """The maximum number of connections, and of those that get events."""
 
+HEAD, SECONDS = 16_384, 10.0
+"""The maximum number of bytes of a request, and the time in which it must arrive, also after an earlier one."""
+
+_END = re.compile(rb"\r?\n\r?\n")
+
 PERIOD = 1.0
 """Seconds between two events."""
 
@@ -62,7 +72,9 @@ class PageServer(ThreadingMixIn, HTTPServer):
 
     def __init__(self, board: Board, address: tuple[str, int] | str, access: PageAccess | None) -> None:
         self.board, self.access = board, access
-        self.ended, self.period = threading.Event(), PERIOD
+        self.ended, self.period, self.seconds = threading.Event(), PERIOD, SECONDS
+        self._waiting: dict[socket.socket, None] = {}  # the longest waiting first
+        self._lock = threading.Lock()
         self._free, self._streams = threading.BoundedSemaphore(CONNECTIONS), threading.BoundedSemaphore(STREAMS)
         self._open_streams: set[int] = set()
         if isinstance(address, str):
@@ -100,10 +112,11 @@ class PageServer(ThreadingMixIn, HTTPServer):
         self._thread.join()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; close the connection if there are too many."""
-        if not self._free.acquire(blocking=False):
+        """Answer in a thread; close the connection if all others are being answered."""
+        if not self._free.acquire(blocking=False) and not (self._give_way() and self._free.acquire(timeout=1.0)):
             self.shutdown_request(request)
             return
+        self.waits(request)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -111,7 +124,29 @@ class PageServer(ThreadingMixIn, HTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.has_request(request)
             self._free.release()
+
+    def waits(self, connection: socket.socket) -> None:
+        """Note that a connection waits for a request."""
+        with self._lock:
+            self._waiting.setdefault(connection)
+
+    def has_request(self, connection: socket.socket) -> bool:
+        """Note that a request has arrived. False if the connection has given way to another."""
+        with self._lock:
+            return self._waiting.pop(connection, self) is None
+
+    def _give_way(self) -> bool:
+        """End the connection that has waited longest for a request. False if none waits."""
+        with self._lock:
+            first = next(iter(self._waiting), None)
+            if first is None:
+                return False
+            del self._waiting[first]
+            with contextlib.suppress(OSError):
+                first.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+            return True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore broken connections; failed requests have been answered."""
@@ -136,9 +171,49 @@ class PageRequest(BaseHTTPRequestHandler):
     server: PageServer
     protocol_version = "HTTP/1.1"
     timeout = 30
+    """Seconds in which a client must read an answer."""
+
+    def setup(self) -> None:
+        """Read from no buffered file: its reads have no common limit of time."""
+        super().setup()
+        self._received = b""
+
+    def handle_one_request(self) -> None:
+        """Read a request, within its limits, and answer it."""
+        self.close_connection = True
+        self.server.waits(self.connection)
+        try:
+            head = self._read_head()
+        except OSError:  # too slow, or gone
+            return
+        if not self.server.has_request(self.connection):
+            return
+        self.connection.settimeout(self.timeout)
+        if head is None:
+            self.requestline, self.request_version, self.command = "", self.protocol_version, ""
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a request has at most {HEAD:,} bytes")
+            return
+        self.rfile = io.BytesIO(head)
+        super().handle_one_request()
+
+    def _read_head(self) -> bytes | None:
+        """The lines of the next request; what the client has sent, if it has ended. None if they are too long."""
+        ends = time.monotonic() + self.server.seconds
+        while (end := _END.search(self._received)) is None:
+            if len(self._received) > HEAD:
+                return None
+            self.connection.settimeout(max(ends - time.monotonic(), 1e-6))
+            more = self.connection.recv(4096)
+            if not more:
+                break
+            self._received += more
+        stop = len(self._received) if end is None else end.end()
+        head, self._received = self._received[:stop], self._received[stop:]
+        return head if stop <= HEAD else None
 
     def do_GET(self) -> None:
         """Check the access, and answer."""
+        self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
         split = urlsplit(self.path)
         asked = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
         access = self.server.access

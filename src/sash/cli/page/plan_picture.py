@@ -72,13 +72,37 @@ def plan_svg(text: str) -> str:
                 drawn.append(_text(90, top, one, "plan-line"))
                 top += LINE
         top += 6 if name in sections else 0
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" viewBox="0 0 {wide} {top}" width="{wide}" height="{top}"'
-    )
+    return _document("plan", wide, top, _title(columns), drawn)
+
+
+def narrow_plan_svg(text: str) -> str:
+    """The same for narrow screens: the columns below one another."""
+    sections = plan_sections(text)
+    columns, drawn, top = [], [], 14
+    for number, name in enumerate(COLUMNS):
+        if number:
+            drawn.append(
+                f'<path d="M{WIDTH // 2} {top - 26}v14l-4 -6h8l-4 6z" class="plan-arrow" fill="currentColor"/>'
+            )
+        drawn.append(_text(1, top, ("rows", *COLUMNS[1:])[number], "plan-title"))
+        columns.append(_placed(_boxes(name, sections), 1, top + 10))
+        drawn += map(_drawn, columns[-1])
+        top = columns[-1][-1].top + columns[-1][-1].height + 44
+    for name in NOTES:
+        lines = [one for _, line in sections.get(name, ()) for one in textwrap.wrap(line, LETTERS + 4)]
+        for number, line in enumerate([name, *lines] if lines else []):
+            drawn.append(_text(1, top, line, "plan-line" if number else "plan-title"))
+            top += LINE
+        top += 10 if lines else 0
+    return _document("plan narrow", WIDTH + 2, top, _title(columns), drawn)
+
+
+def _document(kind: str, wide: int, tall: int, title: str, drawn: list[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" viewBox="0 0 {wide} {tall}" width="{wide}"'
     return "\n".join(
         [
-            f'{head} font-family="system-ui, sans-serif" font-size="12.5" role="img">',
-            f"<title>{escape(_title(columns))}</title>",
+            f'{head} height="{tall}" font-family="system-ui, sans-serif" font-size="12.5" role="img">',
+            f"<title>{escape(title)}</title>",
             *drawn,
             "</svg>",
             "",

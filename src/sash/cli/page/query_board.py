@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
-from sash.cli.page.plan_picture import plan_svg
+from sash.cli.page.plan_picture import narrow_plan_svg, plan_svg
 from sash.cli.page.query_figures import WatchedQuery
 from sash.cli.page.watched_operator import WatchedOperator
 from sash.cli.page.watched_queries import WatchedQueries
@@ -77,7 +77,8 @@ class QueryBoard:
         """The plan as text and as a picture, made once."""
         if name not in self._plans:
             text = self._one(name).plan()
-            self._plans[name] = {"text": text, "svg": plan_svg(text) if text else ""}
+            pictures = {"svg": plan_svg(text), "narrow": narrow_plan_svg(text)} if text else {"svg": "", "narrow": ""}
+            self._plans[name] = {"text": text, **pictures}
         return self._plans[name]
 
     def _all(self) -> list[WatchedQuery]:

@@ -38,7 +38,8 @@ class QueryFigures:
     lag_of: str
     """Behind what: "clock", or "newest row"."""
     latency: dict[str, float | None]
-    """The number of calls or micro-batches; percentiles and maximum, in seconds."""
+    """The number of calls or micro-batches; percentiles and maximum, in seconds; of calls also the number that compiled
+    or came first, which are not among them, and their seconds."""
     rates: list[tuple[float, float]] = field(default_factory=list)
     """Seconds ago, and rows per second then; the oldest first."""
     has_results: bool = False

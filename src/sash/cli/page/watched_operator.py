@@ -10,6 +10,8 @@ The work is per call, not per row. Measuring the size of the state, which takes 
 from __future__ import annotations
 
 import math
+import re
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -93,6 +95,9 @@ class CallFigures:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.newest, self.latency, self.rate = NewestResults(query.by), LatencyHistogram(), RowRate()
+        self.compiling = LatencyHistogram()
+        """The calls that compiled or loaded kernels: percentiles with them would be those of the compiler."""
+        self._kernels = -1
         self.progress = Progress()
         self.metrics = Metrics()
         self.problem = ""
@@ -105,7 +110,9 @@ class CallFigures:
     def take(self, operator: Operator, results: pa.RecordBatch, seconds: float) -> None:
         """Record a call. An error here is shown on the page: it must not make the call fail."""
         try:
-            self.latency.add(seconds)
+            kernels = _kernels_compiled()
+            (self.latency if kernels == self._kernels else self.compiling).add(seconds)
+            self._kernels = kernels
             self.newest.add(results)
             self.measure(operator)
         except Exception as error:
@@ -147,7 +154,8 @@ class CallFigures:
             lag=lag,
             lag_unit=unit,
             lag_of="clock",
-            latency=self.latency.to_json(),
+            latency=self.latency.to_json()
+            | {"compiling": self.compiling.count, "compiling_seconds": self.compiling.total},
             rates=self.rate.history(),
             has_results=True,
             has_plan=True,
@@ -162,10 +170,25 @@ class CallFigures:
         if not axis.timed:
             return str(watermark), None, ""
         lag = time.time() - watermark * axis.unit / 1e9
-        return pa.scalar(watermark, pa.int64()).cast(axis.type).cast(pa.string()).as_py(), lag, "s"
+        return _readable(pa.scalar(watermark, pa.int64()).cast(axis.type).cast(pa.string()).as_py()), lag, "s"
 
     def results(self, key: str) -> dict[str, Any] | None:
         """The newest results of a key."""
         chosen = self.newest.of_key(key)
         on = self.query.on[0] if self.query.on else None
         return None if chosen is None else results_json(chosen, self.newest.by, on, self._inputs)
+
+
+def _kernels_compiled() -> int:
+    """How many kernels this process has compiled; 0 where nothing is compiled."""
+    compiler = sys.modules.get("sash.kernels.jit.compile")  # not imported: it loads Numba
+    return 0 if compiler is None else len(compiler.compiled_kernels)
+
+
+def _readable(time: str) -> str:
+    """A time without digits that are zero.
+
+    >>> _readable("2024-05-01 09:30:00.000000000"), _readable("2024-05-01 09:30:00.250000Z")
+    ('2024-05-01 09:30:00', '2024-05-01 09:30:00.25Z')
+    """
+    return re.sub(r"\.(\d*?)0+(?!\d)", lambda found: f".{found[1]}" if found[1] else "", time)

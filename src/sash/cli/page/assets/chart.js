@@ -97,7 +97,8 @@ export class Chart {
     }
     this.data.names.forEach((name, number) => {
       const line = this.points.filter((point) => point.series === name);
-      const path = line.map((point, i) => `${i ? "L" : "M"}${this.x(point.x).toFixed(1)} ${this.y(point.y).toFixed(1)}`).join("");
+      // steps: between two results the older one holds, and there are no values between them
+      const path = line.map((point, i) => (i ? `H${this.x(point.x).toFixed(1)}V` : `M${this.x(point.x).toFixed(1)} `) + this.y(point.y).toFixed(1)).join("");
       svg.append(element("path", { d: path, class: style(number) }));
       if (line.length && line.length <= 60) {
         for (const point of line) svg.append(element("circle", { cx: this.x(point.x), cy: this.y(point.y), r: 2.5, class: style(number) }));

@@ -107,7 +107,9 @@ function drawFigures(query) {
   setText(at("figure-lag").firstChild, query.lag === null && query.watermark !== null ? "Watermark" : "Watermark lag");
   for (const name of ["p50", "p90", "p99", "max"]) setText(at(`latency-${name}`).lastChild, duration(query.latency[name]));
   const what = query.kind === "spark" ? "micro-batches" : "calls";
-  setText(counted, `of ${format(query.latency.count)} ${what}`);
+  const { compiling, compiling_seconds } = query.latency;
+  const without = compiling ? `, without ${compiling === 1 ? "the first" : `${format(compiling)} that compiled`}: ${duration(compiling_seconds)}` : "";
+  setText(counted, `of ${format(query.latency.count)} ${what}${without}`);
   const most = Math.max(...query.rates.map(([, rate]) => rate), 1e-9), oldest = query.rates[0]?.[0] || 1;
   const path = query.rates.map(([ago, rate], i) => `${i ? "L" : "M"}${(240 * (1 - ago / oldest)).toFixed(1)} ${(32 - 30 * (rate / most)).toFixed(1)}`);
   spark.firstChild.setAttribute("d", path.join(""));
@@ -185,7 +187,8 @@ async function loadPlan(name) {
     const plan = await get(api(name, "plan"));
     if (state.name !== name || !plan.svg) return;
     const parsed = new DOMParser().parseFromString(plan.svg, "image/svg+xml").documentElement;
-    at("picture").replaceChildren(document.importNode(parsed, true));
+    const narrow = new DOMParser().parseFromString(plan.narrow, "image/svg+xml").documentElement;
+    at("picture").replaceChildren(document.importNode(parsed, true), document.importNode(narrow, true));
     at("plan-text").textContent = plan.text;
     at("plan").hidden = false;
   } catch {
@@ -229,10 +232,9 @@ async function loadKey() {
 function drawKeys() {
   const select = at("keys"), wanted = at("filter").value.toLowerCase();
   const order = [...select.options].map((option) => option.value);
-  // keys keep their places while the page is open, so that a list does not move under a reader; new ones come last
-  const kept = order.filter((key) => state.keys.includes(key) || key === state.key);
-  const all = [...kept, ...state.keys.filter((key) => !kept.includes(key))].filter((key) => key === state.key || keyLabel(key).toLowerCase().includes(wanted));
-  if (state.key !== null && !all.includes(state.key)) all.unshift(state.key);
+  const known = state.key === null ? state.keys : [...new Set([...state.keys, state.key])];
+  const all = known.filter((key) => key === state.key || keyLabel(key).toLowerCase().includes(wanted));
+  all.sort((a, b) => COLLATOR.compare(keyLabel(a), keyLabel(b)));
   if (JSON.stringify(order) !== JSON.stringify(all)) {
     select.replaceChildren(...all.map((key) => {
       const option = document.createElement("option");
@@ -275,6 +277,7 @@ function drawChart(results) {
   }));
 }
 
+const COLLATOR = new Intl.Collator("en", { numeric: true });
 const ROWS = 50;
 
 function drawTable(results) {
