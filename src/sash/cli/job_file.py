@@ -32,10 +32,11 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "aggregates": TABLE,
     },
     "sink": {**dict.fromkeys(("kind", "path", "servers", "topic", "name"), TEXT), "key": TEXTS, "config": TABLE},
+    "side": {"path": TEXT},
     "spark": {**dict.fromkeys(("checkpoint", "master", "trigger"), TEXT), "config": TABLE},
     "store": {"kind": TEXT, "path": TEXT},
     "options": {
-        **dict.fromkeys(("malformed", "structure", "prefer"), TEXT),
+        **dict.fromkeys(("malformed", "structure", "prefer", "failed"), TEXT),
         **dict.fromkeys(("batch_size", "threads"), NUMBER),
         "memory": (str, int),
         "finish": FLAG,

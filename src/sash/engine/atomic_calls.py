@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.failed_rows import failed_schema
 from sash.engine.input_checks import json_copy
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.observed_calls import ObservedCalls
@@ -46,17 +47,32 @@ class AtomicCalls(ObservedCalls, OperatorBase):
             now = self.progress
             result, changes = work(now)
             changes["rows_out"] = now.rows_out + result.num_rows
+            changes |= self.failed_results(now)
             if offset is not None:
                 changes["offset"] = offset
             reached = replace(now, changes)
             if before_commit is not None:
                 late = together(reached.late_rows[len(now.late_rows) :], self.schema)
-                before_commit(Uncommitted(result, late, reached.watermark))
+                before_commit(Uncommitted(result, late, reached.watermark, self.newly_failed(now, reached)))
             self.save(reached)
         except BaseException:
             self._recover()
             raise
         return result
+
+    def failed_results(self, before: Progress) -> Changes:
+        """The changes of progress by results of this call that have failed."""
+        failures = [one for one in self.backend.failures if one.count]
+        if not failures:
+            return {}
+        count = sum(one.count for one in failures)
+        return {"failed_results": before.failed_results + count, "last_failure": failures[-1].message}
+
+    def newly_failed(self, before: Progress, reached: Progress) -> pa.RecordBatch:
+        """The rows that have failed from one progress to a later one."""
+        assert self.schema is not None
+        found = [failed.batch() for failed in reached.failed_rows[len(before.failed_rows) :]]
+        return together(found, failed_schema(self.schema))
 
     @contextmanager
     def attempting(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sash.engine.failed_results import FailedResults
 from sash.engine.output import Output
 from sash.engine.state_header import StoredState
 from sash.engine.time_numbers import Watermark
@@ -15,6 +16,11 @@ class Backend:
 
     def __init__(self, plan: Plan, mode: str, output: Output) -> None:
         self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+
+    @property
+    def failures(self) -> list[FailedResults]:
+        """The results of this call that have failed and are null: those of aggregates, and those of formulas."""
+        raise NotImplementedError
 
     @property
     def is_unsettled(self) -> bool:

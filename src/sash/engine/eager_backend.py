@@ -13,6 +13,7 @@ from sash.engine.eager_codec import EagerCodec
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
+from sash.engine.failed_results import FailedResults
 from sash.engine.lookup import Pairs
 from sash.engine.output import Output
 from sash.engine.reorder_buffer import TimedRows
@@ -34,8 +35,14 @@ class EagerBackend(Backend):
 
     # ---- a call ----
 
+    @property
+    def failures(self) -> list[FailedResults]:
+        return [self.engine.state.failures, self.engine.results.projector.failures]
+
     def begin(self) -> None:
         """Begin a call. The engine has a journal of its own."""
+        for one in self.failures:
+            one.clear()
         if self.durable is not None:
             self.durable.transaction.begin()
 

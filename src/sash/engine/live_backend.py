@@ -18,6 +18,7 @@ from sash.engine.bounded_finish import close_groups, closes_in_groups
 from sash.engine.closed_lookup import holds_own_time, with_empty
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup, Pairs
@@ -61,9 +62,15 @@ class LiveBackend(Backend):
 
     # ---- a call ----
 
+    @property
+    def failures(self) -> list[FailedResults]:
+        return [self.engine.failures, *self.output.failures]
+
     def begin(self) -> None:
         """Begin a call: save what is needed to undo it."""
         self._given = None
+        for one in self.failures:
+            one.clear()
         self.engine.drop_journal()
         self._in_groups = False
         if self.emitter is not None:

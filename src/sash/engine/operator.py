@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
 from sash.engine.atomic_calls import AtomicCalls, Work
+from sash.engine.failed_rows import failed_schema, set_aside
 from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
@@ -154,6 +155,19 @@ class Operator(AtomicCalls):
             self.progress = replace(self.progress, {"late_rows": ()})
             return together(late, self.schema)
 
+    def failed_rows(self) -> pa.RecordBatch:
+        """Return the rows on which an aggregate failed since the last call, with the message in the column `_error`.
+
+        There are some only with `Options(failed="side")`; without it the first is an error.
+        """
+        self._require_schema("failed_rows")
+        assert self.schema is not None
+        with self._single:
+            self._recover()
+            found = [failed.batch() for failed in self.progress.failed_rows]
+            self.progress = replace(self.progress, {"failed_rows": ()})
+            return together(found, failed_schema(self.schema))
+
     def snapshot(self) -> bytes:
         """Return the whole state, for `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
@@ -172,7 +186,8 @@ class Operator(AtomicCalls):
         else:
             raise TypeError(f"the state is in the store {self.store!r}: open an operator on that store instead")
         kind = SnapshotKind(self.schema, self.bound_query.fingerprint, self.mode)
-        return pack_snapshot(kind, dict(store.items()), now.late_rows)
+        failed = [one.batch() for one in now.failed_rows]
+        return pack_snapshot(kind, dict(store.items()), now.late_rows, failed)
 
     @classmethod
     def restore(cls, query: Query, data: bytes, *, clock: Callable[[], float] | None = None) -> Operator:
@@ -193,6 +208,8 @@ class Operator(AtomicCalls):
         operator.store = None
         if found.late_rows:
             operator.progress = replace(operator.progress, {"late_rows": found.late_rows})
+        if found.failed_rows:
+            operator.progress = replace(operator.progress, {"failed_rows": found.failed_rows})
         return operator
 
     # ---- from one micro-batch to the next ----
@@ -211,7 +228,7 @@ class Operator(AtomicCalls):
         """Continue on another store whose state has this operator's token: nothing is read from it."""
         self.store, self.clock = store, clock
         self.opened.watermark_tracker.use_clock(clock)
-        self.progress = replace(self.progress, {"late_rows": ()})
+        self.progress = replace(self.progress, {"late_rows": (), "failed_rows": ()})
         durable = self._live.durable
         assert durable is not None
         durable.transaction.move(store)
@@ -316,16 +333,23 @@ class Operator(AtomicCalls):
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
-        """Process rows that are not late, and return what is due. Raises ValueError if an expression fails.
+        """Process rows that are not late, and return what is due; rows that fail are set aside.
 
-        Such rows are refused on arrival: in the reorder buffer they would fail every later call.
+        Raises ValueError if an expression fails, unless such rows are to be set aside.
         """
-        self.opened.fallible.check(given.table)
-        if self.mode == "sorted":
-            found, more = self._sorted_step(given, now, after)
-            changes.update(more)
-            return found
-        return self.backend.step(given, finite(changes["watermark"]))
+        opened, failed = self.opened, None
+        if failures := opened.checks.failures(given.table):
+            taken, failed = set_aside(failures, given.table, given.arrival, (opened.schema, opened.plain))
+            given = given.take(np.flatnonzero(taken))
+            changes["failed"], changes["failed_rows"] = now.failed + len(failures), (*now.failed_rows, failed)
+            changes["last_failure"] = failed.messages[-1]
+        if self.mode != "sorted":
+            return self.backend.step(given, finite(changes["watermark"]))
+        found, more = self._sorted_step(given, now, after)
+        changes.update(more)
+        if failed is not None and opened.output.takes_late:
+            found = opened.output.with_late(found, failed.rows, failed.arrival)
+        return found
 
     def _sorted_step(self, given: TimedRows, now: Progress, after: After) -> tuple[pa.RecordBatch, Changes]:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
@@ -360,5 +384,5 @@ def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     """A query over an iterator of batches: one batch of results for each, and one at the end."""
     operator = Operator(query)
     for found in operator.run(batches):
-        operator.late_rows()  # drop them: the caller has no access to the operator
+        operator.late_rows(), operator.failed_rows()  # drop them: the caller has no access to the operator
         yield found

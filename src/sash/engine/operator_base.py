@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.engine.closed_lookup import require_closed, with_empty
 from sash.engine.eager_backend import EagerBackend
+from sash.engine.failed_rows import RowChecks
 from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
@@ -20,7 +21,7 @@ from sash.engine.lookup import Pairs, key_columns
 from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.root_page import explained, has_state
-from sash.engine.row_errors import FallibleExpressions, RowLimits
+from sash.engine.row_errors import RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
@@ -50,7 +51,7 @@ class OpenedQuery:
     """The ordered categories that all batches must have, by column."""
     watermark_tracker: WatermarkTracker
     limits: RowLimits
-    fallible: FallibleExpressions
+    checks: RowChecks
     output: Output
     sorted_rows: SortedRows
     backend: LiveBackend | EagerBackend
@@ -95,7 +96,7 @@ class OperatorBase:
             categories=categories,
             watermark_tracker=WatermarkTracker(bound_query, self.mode, self.clock),
             limits=RowLimits(bound_query),
-            fallible=FallibleExpressions(bound_query),
+            checks=RowChecks(bound_query),
             output=output,
             sorted_rows=SortedRows(bound_query),
             backend=self._new_backend(plan, output),
@@ -257,7 +258,7 @@ class OperatorBase:
             now = self.progress
             keys, elements, nbytes = self.backend.sizes
             elements += 0 if now.held is None else len(now.held)
-            return Metrics(*now.counts, keys, elements, nbytes, *self.backend.pages)
+            return Metrics(*now.counts, keys, elements, nbytes, *self.backend.pages, now.last_failure)
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:

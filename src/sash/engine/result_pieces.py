@@ -77,7 +77,7 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterat
             del step  # frees memory while the caller uses the piece
             rows_out += piece.num_rows
             yield piece
-        operator.save(replace(now, {"watermark": reached, "rows_out": rows_out}))
+        operator.save(replace(now, {"watermark": reached, "rows_out": rows_out, **operator.failed_results(now)}))
 
 
 def gives_pieces(engine: LiveEngine) -> bool:

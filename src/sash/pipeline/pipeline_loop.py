@@ -70,8 +70,8 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         a struct for each query, null in the rows of others.
     store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
         killed continues where it stopped; without it the state is in memory.
-    side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
-        they are only counted.
+    side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`; with
+        `Options(failed="side")` also those on which an aggregate failed. Without it they are only counted.
     batch_size: the maximum number of rows in a step, for files and Kafka. Batches of an iterable are not split.
     follow: at the end of the source wait for more rows, until stopped.
     finish: at the end of the source emit all results; no rows can follow then. True by default, unless `follow`.
@@ -229,6 +229,7 @@ class Pipeline:
         for sink in self.sinks:
             sink.publish(reached.epoch)
         self.work.operator.late_rows()  # drop them: they are counted, and in the side output
+        self.work.operator.failed_rows()
         if self.hooks.progress is not None:
             self.hooks.progress(self.summary())
 
@@ -237,7 +238,9 @@ class Pipeline:
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
         notes = tuple(self.source.problems), tuple(self.examples)
-        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes)
+        *rows, failed, failed_results = counts
+        passed = at.malformed, operator.watermark, at.source, at.finished
+        return Summary(at.epoch, *rows, *passed, *notes, failed, failed_results, self.work.last_failure)
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

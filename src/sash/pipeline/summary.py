@@ -34,6 +34,12 @@ class Summary:
     """Data that the source skipped in this run, and why."""
     examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
     """The first malformed records of this run."""
+    failed: int = 0
+    """Rows on which an aggregate failed, with `Options(failed="side")`."""
+    failed_results: int = 0
+    """Results that are null because an aggregate failed on them."""
+    last_failure: str = ""
+    """The message of the last of them in this run."""
 
 
 @dataclass(frozen=True)
