@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.aggregators.by_position import sequential
+from sash.engine.aggregate_batch import Aggregate, column_kernel
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.failed_results import FailedResults, warn_failed
@@ -36,7 +38,7 @@ class AsOfExecutor(StatelessExecutor):
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
         super().__init__(plan, clock, threads)
-        self.checks = RowChecks(self.bound_query)
+        self.checks = RowChecks(self.bound_query, self._is_compiled)
         self.failed_events, self.failures = 0, FailedResults()
 
     def as_of(
@@ -89,6 +91,11 @@ class AsOfExecutor(StatelessExecutor):
         self.failed_events += len(found)
         self.failures.add(0, found[min(found)])
         return events.take(array(np.setdiff1d(np.arange(len(events)), list(found))))
+
+    def _is_compiled(self, number: int) -> bool:
+        spec = self.bound_query.aggregates[number]
+        compiled: bool = Aggregate(spec, column_kernel(sequential("TwoStacksLite"))).kernel.compiled
+        return compiled
 
     def warn(self) -> None:
         """Warn of events and results that have failed."""

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
-from sash.engine.failed_rows import failed_schema
+from sash.engine.failed_rows import FailedRows, failed_schema, set_aside
 from sash.engine.input_checks import json_copy
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.observed_calls import ObservedCalls
 from sash.engine.operator_base import OperatorBase
+from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
 
 Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
@@ -45,7 +47,7 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         self._begin()
         try:
             now = self.progress
-            result, changes = work(now)
+            result, changes = self._work(work, now)
             changes["rows_out"] = now.rows_out + result.num_rows
             changes |= self.failed_results(now)
             if offset is not None:
@@ -59,6 +61,46 @@ class AtomicCalls(ObservedCalls, OperatorBase):
             self._recover()
             raise
         return result
+
+    def _work(self, work: Work, now: Progress) -> tuple[pa.RecordBatch, Changes]:
+        """Do the work. If it fails, and rows that fail are to be set aside, find them, and do the work without them.
+
+        Rows that wait in the reorder buffer were checked on arrival, unless they arrived with failed="error".
+        """
+        lifts = self.opened.checks.lifts
+        if not lifts:
+            return work(now)
+        try:
+            return work(now)
+        except Exception:
+            if self._cautious and not self.backend.buffers:
+                raise
+        self._recover()
+        self._begin()
+        self._cautious = True
+        released: Changes = {}
+        self.backend.check_released(lambda rows: self._set_aside(rows, now, released, lifts=True)[0])
+        result, changes = work(now)
+        if released:
+            found = released["failed_rows"][len(now.failed_rows) :]
+            changes["failed"] = changes.get("failed", now.failed) + sum(len(one.messages) for one in found)
+            changes["failed_rows"] = (*changes.get("failed_rows", now.failed_rows), *found)
+            changes["last_failure"] = released["last_failure"]
+        return result, changes
+
+    def _set_aside(
+        self, rows: TimedRows, now: Progress, changes: Changes, lifts: bool
+    ) -> tuple[TimedRows, FailedRows | None]:
+        """The rows that do not fail, and those that do. `lifts`: whether to check `lift`, or only expressions."""
+        opened = self.opened
+        failures = opened.checks.failures(rows.table, lifts)
+        if not failures:
+            return rows, None
+        taken, failed = set_aside(failures, rows.table, rows.arrival, (opened.schema, opened.plain))
+        before: tuple[FailedRows, ...] = changes.get("failed_rows", now.failed_rows)
+        changes["failed"] = changes.get("failed", now.failed) + len(failures)
+        changes["failed_rows"], changes["last_failure"] = (*before, failed), failed.messages[-1]
+        return rows.take(np.flatnonzero(taken)), failed
 
     def failed_results(self, before: Progress) -> Changes:
         """The changes of progress by results of this call that have failed."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sash.engine.failed_results import FailedResults
 from sash.engine.output import Output
+from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import StoredState
 from sash.engine.time_numbers import Watermark
 from sash.plan.planner import Plan
@@ -21,6 +24,18 @@ class Backend:
     def failures(self) -> list[FailedResults]:
         """The results of this call that have failed and are null: those of aggregates, and those of formulas."""
         raise NotImplementedError
+
+    def is_compiled(self, number: int) -> bool:
+        """Does the aggregate of this number run compiled?"""
+        raise NotImplementedError
+
+    @property
+    def buffers(self) -> bool:
+        """Whether rows may wait before they are lifted, so that they fail in a later call."""
+        return False
+
+    def check_released(self, check: Callable[[TimedRows], TimedRows]) -> None:
+        """In this call, process only those of the released rows that a check returns."""
 
     @property
     def is_unsettled(self) -> bool:

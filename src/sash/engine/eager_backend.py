@@ -39,6 +39,9 @@ class EagerBackend(Backend):
     def failures(self) -> list[FailedResults]:
         return [self.engine.state.failures, self.engine.results.projector.failures]
 
+    def is_compiled(self, number: int) -> bool:
+        return self.engine.state.aggregates[number].kernel.compiled
+
     def begin(self) -> None:
         """Begin a call. The engine has a journal of its own."""
         for one in self.failures:

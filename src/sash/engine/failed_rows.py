@@ -1,21 +1,22 @@
-"""Rows on which an aggregate fails, for `Options(failed="side")`: found on arrival, before they enter the state.
+"""Rows on which an aggregate fails, for `Options(failed="side")`: found before they enter the state.
 
     rows ──▶ expressions ──▶ lift of each aggregate that may fail ──▶ rows that enter windows
                  │                          │
                  └──────────────────────────┴──▶ FailedRows: the row, and the message
 
-Found on arrival, a row that waits in the reorder buffer can fail neither a later call nor a lookup. Only aggregates of
-users may fail here: their `lift` is called once more for each row.
+Only aggregates of users may fail here. Rows that enter the reorder buffer are checked on arrival, so that they fail
+neither a later call nor a lookup: `lift` is then called twice for each. Without a buffer rows are checked only after a
+call has failed (`AtomicCalls`).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators.running import Running
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import all_true, array
 from sash.engine.key_values import decode
@@ -24,11 +25,9 @@ from sash.engine.failed_results import REMEDY
 from sash.engine.step_data import BatchColumns
 from sash.engine.value_encoder import InputReader
 from sash.expressions.arrow_evaluation import failing_rows
-from sash.kernels.jit.compile import machine_code
-from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints
-from sash.kernels.loops.columnar import AggregateError, Columnar
-from sash.kernels.loops.live_kernel import NO_COUNTS
-from sash.kernels.loops.live_loops import lift_elements
+from sash.kernels.loops.array_types import Flags, Ints
+from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.lift_kernel import LiftKernel
 from sash.plan.bound_query import AggregateSpec, BoundQuery
 from sash.plan.derived_columns import is_fallible
 from sash.plan.fallible import lift_may_fail
@@ -54,50 +53,15 @@ def failed_schema(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(ERROR, pa.string()))
 
 
-class LiftKernel(Columnar):
-    """The `lift` of an aggregate on rows, compiled if the aggregate is, to find the rows on which it fails."""
-
-    def __init__(self, monoid: Any, kinds: Any) -> None:
-        super().__init__(monoid, kinds, (Running,), warn=False)
-
-    def compile_loops(self) -> None:
-        self.failures(self.layouts.inputs.allocate(0), NO_FLAGS)
-
-    def failures(self, inputs: Any, non_null: Flags) -> list[AggregateError]:
-        """The rows on which it fails. After a failure the loop continues behind it."""
-        found: list[AggregateError] = []
-        if not self.compiled:
-            for i, (row, has_value) in enumerate(zip(inputs, non_null.tolist(), strict=True)):
-                try:
-                    if has_value:
-                        self.monoid.lift(*row)
-                except Exception as error:
-                    found.append(AggregateError(i, error))
-            return found
-        out, progress, first, count, code = self.nothing(1), np.zeros(2, np.int64), 0, len(non_null), None
-        places, layouts = np.zeros(count, np.int64), (self.layouts.inputs, self.layouts.state)
-        while first < count or code is None:
-            place, given = (places[first:], places[first:], progress), tuple(leaf[first:] for leaf in inputs)
-            arguments = (self.monoid, layouts, given, non_null[first:], place, NO_COUNTS, out)
-            if code is None:
-                code = machine_code(lift_elements, (self.monoid_type, self.kinds), arguments)
-            try:
-                code(*arguments)
-            except Exception as error:
-                first += int(progress[0])
-                found.append(AggregateError(first, error))
-                first += 1
-            else:
-                break
-        return found
-
-
 class LiftCheck:
-    """Finds the rows on which the `lift` of one aggregate fails."""
+    """Finds the rows on which the `lift` of one aggregate fails.
 
-    def __init__(self, spec: AggregateSpec) -> None:
+    `compiled`: whether the aggregate runs compiled. A compiled `lift` may fail on other rows: log(0) is -inf then.
+    """
+
+    def __init__(self, spec: AggregateSpec, compiled: bool) -> None:
         self.spec = spec
-        aggregate = Aggregate(spec, lambda monoid, kinds, _: LiftKernel(monoid, kinds))
+        aggregate = Aggregate(spec, lambda monoid, kinds, _: LiftKernel(monoid, kinds if compiled else None))
         self.kernel: LiftKernel = aggregate.kernel
         self.reader = InputReader(spec, aggregate.forms, self.kernel.compiled, aggregate.ours)
 
@@ -127,22 +91,33 @@ class LiftCheck:
 
 
 class RowChecks:
-    """Checks rows on arrival: in the reorder buffer a row that fails would fail every later call."""
+    """Checks rows: those that wait in the reorder buffer on arrival, because later they would fail every call.
 
-    def __init__(self, bound_query: BoundQuery) -> None:
+    `is_compiled` says whether the aggregate of a number runs compiled.
+    """
+
+    def __init__(self, bound_query: BoundQuery, is_compiled: Callable[[int], bool]) -> None:
         specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
         derived = dict(column for spec in specs for column in spec.derived)
         self.columns = [(name, tree) for name, tree in derived.items() if is_fallible(tree)]
         self.aside = bound_query.query.options.failed == "side"
-        self.lifts = [LiftCheck(spec) for spec in specs if self.aside and lift_may_fail(spec.monoid)]
+        self.lifts = [
+            LiftCheck(spec, is_compiled(number))
+            for number, spec in enumerate(bound_query.aggregates)
+            if self.aside and lift_may_fail(spec.monoid)
+        ]
         if self.aside and ERROR in bound_query.schema.names:
             raise ValueError(
                 f"failed='side' of Options adds a column {ERROR!r} to rows that fail, and they have one already: rename it"
             )
 
-    def failures(self, table: pa.RecordBatch) -> dict[int, str]:
-        """The rows that fail, with the messages. Raises ValueError for the first if they are not to be set aside."""
-        if not self.columns and not self.lifts:
+    def failures(self, table: pa.RecordBatch, lifts: bool = True) -> dict[int, str]:
+        """The rows that fail, with the messages. Raises ValueError for the first if they are not to be set aside.
+
+        `lifts`: whether to check `lift`, or only expressions.
+        """
+        checked = self.lifts if lifts else []
+        if not self.columns and not checked:
             return {}
         columns, places = BatchColumns(table), None
         found: dict[int, str] = {}
@@ -156,7 +131,7 @@ class RowChecks:
                 found = failing | found
             places = np.setdiff1d(np.arange(len(columns)), list(found))
             columns = BatchColumns(table.take(array(places)))
-        for lift in self.lifts:
+        for lift in checked:
             for at, message in lift.failures(columns):
                 found.setdefault(at if places is None else int(places[at]), message)
         return found

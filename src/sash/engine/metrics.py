@@ -36,7 +36,7 @@ class Metrics:
     failed: int = 0
     """Rows on which an aggregate failed, and that entered no window; see `Options(failed="side")`."""
     failed_results: int = 0
-    """Results that are null because an aggregate failed on them."""
+    """Results that are null because an aggregate failed on them; what rows of equal time share counts once."""
     keys: int = 0
     elements: int = 0
     """Elements that windows still need, and rows in the reorder buffer."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
 from sash.engine.atomic_calls import AtomicCalls, Work
-from sash.engine.failed_rows import failed_schema, set_aside
+from sash.engine.failed_rows import failed_schema
 from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
@@ -337,31 +337,26 @@ class Operator(AtomicCalls):
 
         Raises ValueError if an expression fails, unless such rows are to be set aside.
         """
-        opened, failed = self.opened, None
-        if failures := opened.checks.failures(given.table):
-            taken, failed = set_aside(failures, given.table, given.arrival, (opened.schema, opened.plain))
-            given = given.take(np.flatnonzero(taken))
-            changes["failed"], changes["failed_rows"] = now.failed + len(failures), (*now.failed_rows, failed)
-            changes["last_failure"] = failed.messages[-1]
-        if self.mode != "sorted":
-            return self.backend.step(given, finite(changes["watermark"]))
-        found, more = self._sorted_step(given, now, after)
-        changes.update(more)
-        if failed is not None and opened.output.takes_late:
-            found = opened.output.with_late(found, failed.rows, failed.arrival)
-        return found
+        if self.mode == "sorted":
+            return self._sorted_step(given, now, changes, after)
+        given, _ = self._set_aside(given, now, changes, self._cautious or self.backend.buffers)
+        return self.backend.step(given, finite(changes["watermark"]))
 
-    def _sorted_step(self, given: TimedRows, now: Progress, after: After) -> tuple[pa.RecordBatch, Changes]:
+    def _sorted_step(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = joined_rows([now.held, given])
+        given, failed = self._set_aside(given, now, changes, self._cautious)
         sorted_rows, time = self.opened.sorted_rows, self.bound_query.time
         sorted_rows.check(given.table, given.time)
         hold = sorted_rows.waiting(given.table, given.time) if after == "peers" and time is not None else 0
         rest = len(given) - hold
         before = given.time[-1].item() if len(given) and time is not None else now.before
         result = self._live.sorted_step(given, rest, before, after == "nothing")
-        return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
+        changes |= {"before": before, "held": given.slice(rest, len(given)) if hold else None}
+        if failed is not None and self.output.takes_late:
+            result = self.output.with_late(result, failed.rows, failed.arrival)
+        return result
 
     def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark is not None and reached <= now.watermark:
@@ -372,8 +367,7 @@ class Operator(AtomicCalls):
         over: Changes = {"watermark": math.inf}
         if self.mode != "sorted":
             return self.backend.advance(None, closing=True), over
-        found, changes = self._sorted_step(self._live.nothing, now, "nothing")
-        return found, changes | over
+        return self._sorted_step(self._live.nothing, now, over, "nothing"), over
 
     def __repr__(self) -> str:
         now = None if self.schema is None else self.progress.watermark

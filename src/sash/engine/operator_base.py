@@ -79,6 +79,8 @@ class OperatorBase:
         """Whether a call has begun and not succeeded."""
         self._succeeded = False
         """Whether a call has succeeded, and can still be undone."""
+        self._cautious = False
+        """Whether a row has failed: from then on rows are checked before they are lifted."""
 
     reads_only: ClassVar[bool] = False
     """Whether the state is used for lookups only."""
@@ -88,6 +90,7 @@ class OperatorBase:
         bound_query, plain, categories = self.query.bind(schema), decoded_schema(schema), schema_categories(schema)
         require_movable(plain)
         plan, output = self._plan(schema), self._output(schema)
+        backend = self._new_backend(plan, output)
         opened = OpenedQuery(
             schema=schema,
             bound_query=bound_query,
@@ -96,10 +99,10 @@ class OperatorBase:
             categories=categories,
             watermark_tracker=WatermarkTracker(bound_query, self.mode, self.clock),
             limits=RowLimits(bound_query),
-            checks=RowChecks(bound_query),
+            checks=RowChecks(bound_query, backend.is_compiled),
             output=output,
             sorted_rows=SortedRows(bound_query),
-            backend=self._new_backend(plan, output),
+            backend=backend,
         )
         self.progress = Progress() if self.store is None else self._reopen(opened)
         self._opened = opened

@@ -55,7 +55,9 @@ def advance_pieces(operator: Operator, watermark: Any) -> Iterator[pa.RecordBatc
     reached, backend = number(watermark, operator.bound_query.time), operator.backend
     before = operator.progress.watermark
     is_new = before is None or reached > before
-    if is_new and reached != math.inf and isinstance(backend, LiveBackend):
+    # rows in the buffer may fail, if they arrived with failed="error"; `call` sets them aside
+    is_safe = not operator.opened.checks.lifts
+    if is_new and is_safe and reached != math.inf and isinstance(backend, LiveBackend):
         if gives_pieces(backend.engine):
             yield from _slides(operator, backend, reached)
             return

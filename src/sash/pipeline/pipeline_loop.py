@@ -238,9 +238,9 @@ class Pipeline:
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
         notes = tuple(self.source.problems), tuple(self.examples)
-        *rows, failed, failed_results = counts
-        passed = at.malformed, operator.watermark, at.source, at.finished
-        return Summary(at.epoch, *rows, *passed, *notes, failed, failed_results, self.work.last_failure)
+        failures = counts.failed, counts.failed_results, self.work.last_failure
+        rows = counts.rows_in, counts.rows_out, counts.late, counts.untimed, at.malformed
+        return Summary(at.epoch, *rows, operator.watermark, at.source, at.finished, *notes, *failures)
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

@@ -53,13 +53,15 @@ class LoweringKernel(Columnar):
                     if len(failed) == most:
                         break
             return out, valid, failed
-        out, progress, code, first = self.layouts.result.allocate(count), np.zeros(1, np.int64), None, 0
+        code: Any = None
+        out, progress, first = self.layouts.result.allocate(count), np.zeros(1, np.int64), 0
         layouts = self.layouts.state, self.layouts.result
         while first < count or code is None:
             given, results = (tuple(leaf[first:] for leaf in of) for of in (states, out))
             arguments = (self.monoid, layouts, given, exists[first:], (results, valid[first:]), progress)
             if code is None:
-                code = machine_code(lower_states, (self.monoid_type, self.kinds), arguments)
+                loop: Any = lower_states
+                code = machine_code(loop, (self.monoid_type, self.kinds), arguments)
             try:
                 code(*arguments)
             except Exception as error:
