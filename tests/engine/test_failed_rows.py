@@ -1,4 +1,4 @@
-"""Options(failed="side"): rows and results that fail are set aside and counted, and everything else is as without them."""
+"""Options(failed="side"): what fails is set aside and counted, and everything else is as without it."""
 
 import random
 from typing import Any
@@ -49,7 +49,9 @@ FAILING = {
 RIGHT = {
     **FAILING,
     "lifted": sash.monoid(identity=0, lift=lambda x: x, combine=plus, lower=lambda a: a, returns="int64")("x"),
-    "lowered": sash.monoid(identity=0, lift=lambda x: x, combine=plus, lower=lambda a: None if a % 2 else a, returns="int64")("x"),
+    "lowered": sash.monoid(
+        identity=0, lift=lambda x: x, combine=plus, lower=lambda a: None if a % 2 else a, returns="int64"
+    )("x"),
     "total": sash.monoid(identity=0, lift=lambda x: x, combine=plus, lower=fitting, returns="int64")("y"),
     "product": sash.monoid(
         identity=None,
@@ -132,7 +134,9 @@ def test_all_other_rows_have_the_results_that_they_have_without_the_failed_ones(
 
 def test_a_failed_row_is_given_once_with_its_message_and_moves_the_watermark() -> None:
     op = sash.Query(2, on="t", lateness=0, options=SIDE, n=FAILING["lifted"], e=FAILING["doubled"]).operator(SCHEMA)
-    rows = pa.RecordBatch.from_pylist([{"t": 9, "x": 13, "y": 1}, {"t": 4, "x": 13, "y": 2}, {"t": 9, "x": 1, "y": LIMIT}], SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"t": 9, "x": 13, "y": 1}, {"t": 4, "x": 13, "y": 2}, {"t": 9, "x": 1, "y": LIMIT}], SCHEMA
+    )
     assert op.process(rows).num_rows == 0
     assert op.watermark == 9
     assert op.late_rows().to_pylist() == [{"k": None, "t": 4, "x": 13, "y": 2}]
@@ -164,7 +168,9 @@ def test_a_call_that_fails_later_has_set_nothing_aside(emit: Any) -> None:
     op = query.operator(SCHEMA, store=store)
     op.process(pa.RecordBatch.from_pylist([{"k": "a", "t": 1, "x": x, "y": 1} for x in (13, 2)], SCHEMA))
     before, pages = op.metrics, dict(store.items())
-    rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((2, 13), (2, 3), (3, 3))], SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((2, 13), (2, 3), (3, 3))], SCHEMA
+    )
 
     def refuse(step: Any) -> None:
         assert step.failed_rows.num_rows == 1
@@ -221,14 +227,13 @@ def test_rows_that_all_fail_are_lifted_a_constant_number_of_times() -> None:
     table = pa.record_batch({"t": range(3000), "x": range(3000)})
     for emit, most in (("final", 1), ("eager", 2)):
         calls["lift"] = 0
-        query = sash.Query(3, on="t", emit=emit, lateness=0, options=SIDE,
-                           s=sash.monoid(identity=0, lift=lift, combine=plus, lower=lambda a: a, returns="int64")("x"))  # fmt: skip
-        op = query.operator(table.schema)
+        mine = sash.monoid(identity=0, lift=lift, combine=plus, lower=lambda a: a, returns="int64")
+        op = sash.Query(3, on="t", emit=emit, lateness=0, options=SIDE, s=mine("x")).operator(table.schema)
         op.process(table)
         assert op.metrics.failed == 3000
         assert 3000 <= calls["lift"] <= most * 3000 + 100
-    op = sash.Query(3, on="t", options=SIDE,
-                    s=sash.monoid(identity=0, lift=lambda x: x, combine=plus, lower=lower, returns="int64")("x")).operator()  # fmt: skip
+    mine = sash.monoid(identity=0, lift=lambda x: x, combine=plus, lower=lower, returns="int64")
+    op = sash.Query(3, on="t", options=SIDE, s=mine("x")).operator()
     assert op.process(table).column("s").null_count + op.finish().column("s").null_count == 3000
     assert op.metrics.failed_results == 3000
     assert calls["lower"] <= 3100
@@ -236,7 +241,9 @@ def test_rows_that_all_fail_are_lifted_a_constant_number_of_times() -> None:
 
 def test_without_a_failure_a_row_that_does_not_wait_is_lifted_once() -> None:
     calls = []
-    counted = sash.monoid(identity=0, lift=lambda x: calls.append(x) or x, combine=plus, lower=lambda a: a, returns="int64")
+    counted = sash.monoid(
+        identity=0, lift=lambda x: calls.append(x) or x, combine=plus, lower=lambda a: a, returns="int64"
+    )
     op = sash.Query(3, by="k", options=SIDE, s=counted("x")).operator(SCHEMA)
     calls.clear()
     op.process(pa.RecordBatch.from_pylist([{"k": "a", "x": x} for x in range(50)], SCHEMA))
@@ -283,7 +290,9 @@ def test_queries_fail_alone() -> None:
     queries = sash.Queries(
         good=sash.Query(2, **options, n=sash.count()), bad=sash.Query(2, **options, n=sash.count(), s=FAILING["lifted"])
     )
-    rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((1, 13), (2, 2), (3, 13))], SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((1, 13), (2, 2), (3, 13))], SCHEMA
+    )
     op = queries.operator(SCHEMA)
     first, last = op.process(rows), op.finish()
     assert first["good"].num_rows + last["good"].num_rows == 3
@@ -299,7 +308,9 @@ def test_a_store_of_queries_that_share_state_is_continued_with_the_option() -> N
         return sash.Queries(a=sash.Query(2, **given, n=sash.count()), b=sash.Query(2, **given, s=FAILING["lifted"]))
 
     store = MemoryStore()
-    rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((1, 2), (2, 13), (3, 4))], SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((1, 2), (2, 13), (3, 4))], SCHEMA
+    )
     strict = queries(sash.Options()).operator(SCHEMA, store=store)
     strict.process(rows.slice(0, 1))
     with pytest.raises(ValueError, match="unlucky"):
@@ -317,6 +328,8 @@ def test_the_option_and_the_added_column_are_checked() -> None:
     with pytest.raises(ValueError, match=r"failed= of Options must be 'error' or 'side'; got 'drop'"):
         sash.Options(failed="drop")  # type: ignore[arg-type]
     schema = pa.schema({"x": "int64", "_error": "string"})
-    with pytest.raises(ValueError, match="adds a column '_error' to rows that fail, and they have one already: rename it"):
+    with pytest.raises(
+        ValueError, match="adds a column '_error' to rows that fail, and they have one already: rename it"
+    ):
         sash.Query(2, options=SIDE, s=sash.sum("x")).operator(schema)
     sash.Query(2, s=sash.sum("x")).operator(schema)

@@ -166,7 +166,9 @@ def _show_summary(done: Summary, as_json: bool, to: TextIO) -> None:
 def _counted(counts: dict[str, Any]) -> str:
     """Counters as readable text, such as "7 rows in, 6 rows out, 1 late"; unknown counters are left out."""
     names = {"rows_in": "rows in", "rows_out": "rows out", "failed_results": "failed results"}
-    wanted = {name: number for name, number in counts.items() if number or (name in names and number is not None)}
+    wanted = {
+        name: number for name, number in counts.items() if number or (name.startswith("rows_") and number is not None)
+    }
     return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
 
 

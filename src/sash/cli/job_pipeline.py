@@ -175,7 +175,9 @@ def _check_sink(job: Job, engine: str) -> None:
             job.wrong(("side",), "[side] is for engine local: on a stream use sash.spark.with_side_output")
         side = os.path.realpath(job.needed("side", "path"))
         if side in {os.path.realpath(one) for one in (path, read) if one is not None}:
-            job.wrong(("side", "path"), f"{job.get('side', 'path')!r} is the source or the sink: give a separate directory")
+            job.wrong(
+                ("side", "path"), f"{job.get('side', 'path')!r} is the source or the sink: give a separate directory"
+            )
     if "store" in job.tables:
         job.choice("store", "kind", ("rocksdb",))
         job.needed("store", "path")

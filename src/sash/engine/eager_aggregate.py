@@ -121,7 +121,9 @@ class EagerAggregate:
     ) -> pa.Array:
         """Some results as a column; `failures` counts those that fail."""
         valid = found.valid[places]
-        if self._lowered is None and self.values.plain_result is not None and valid.all():  # no conversion: a third of the time
+        if (
+            self._lowered is None and self.values.plain_result is not None and valid.all()
+        ):  # no conversion: a third of the time
             return self.values.plain_column(found.out[0][places])
         if isinstance(found.out, list):
             leaves: Any = [found.out[i] for i in places.tolist()]

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from sash.engine.aggregate_batch import Aggregate
 from sash.engine.arrow_arrays import all_true, array
+from sash.engine.failed_results import REMEDY
 from sash.engine.key_values import decode
 from sash.engine.output import chosen_rows
-from sash.engine.failed_results import REMEDY
 from sash.engine.step_data import BatchColumns
 from sash.engine.value_encoder import InputReader
 from sash.expressions.arrow_evaluation import failing_rows
@@ -108,7 +108,8 @@ class RowChecks:
         ]
         if self.aside and ERROR in bound_query.schema.names:
             raise ValueError(
-                f"failed='side' of Options adds a column {ERROR!r} to rows that fail, and they have one already: rename it"
+                f"failed='side' of Options adds a column {ERROR!r} to rows that fail, and they have one already: "
+                "rename it"
             )
 
     def failures(self, table: pa.RecordBatch, lifts: bool = True) -> dict[int, str]:

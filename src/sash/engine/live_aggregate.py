@@ -22,9 +22,9 @@ from sash.engine.arena import RingRanges
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.element_counts import ElementCounts
+from sash.engine.failed_results import FailedResults
 from sash.engine.lowered_results import NOT_ASKED, CountedColumn, gives_states, loop_monoid, unlowered, views_of
 from sash.engine.rank_labels import RankLabels
-from sash.engine.failed_results import FailedResults
 from sash.engine.result_columns import ResultColumns, ResultFailed
 from sash.engine.size_groups import starts_by_size
 from sash.engine.slot_structures import SlotStructures

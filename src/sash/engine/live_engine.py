@@ -22,11 +22,11 @@ from sash.engine import step_data
 from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
 from sash.engine.live_aggregate import LiveAggregate
-from sash.engine.failed_results import FailedResults
 from sash.engine.live_group import build_groups
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.row_assigner import RowAssigner, RowPositions

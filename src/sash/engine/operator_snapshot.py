@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from sash.engine.failed_rows import ERROR, FailedRows, failed_schema
 from sash.engine.root_page import ROOT, require_query
-from sash.plan.bound_query import MODES
 from sash.kernels.loops.array_types import NO_INTS
+from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.stores import PageError
 from sash.stores import snapshot as snapshots

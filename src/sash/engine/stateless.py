@@ -20,13 +20,13 @@ from sash.aggregators.by_position import sequential
 from sash.engine.aggregate_batch import Aggregate, column_kernel
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
+from sash.engine.failed_results import REMEDY
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
 from sash.engine.lowered_results import LoweredResults
 from sash.engine.many_sizes import FEWEST, together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
-from sash.engine.failed_results import REMEDY
 from sash.engine.row_order import RowOrder, counts_before, order_rows
 from sash.engine.step_data import BatchColumns
 from sash.engine.time_numbers import earliest, is_gap, moved_bounds, moved_times, threshold
@@ -139,7 +139,7 @@ class StatelessExecutor:
         return found, given
 
     def _inputs(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, *more: RowOrder) -> Inputs:
-        """The inputs of an aggregate. Raises ValueError if an expression fails, NeedsOperator to set such rows aside."""
+        """The inputs of an aggregate. Raises ValueError if an expression fails, NeedsOperator to set rows aside."""
         try:
             return Inputs(spec, columns, rows, self.threads, *more)
         except ValueError as error:
@@ -313,7 +313,7 @@ class StatelessExecutor:
         on: Flags | None,
         lowers_apart: bool = False,
     ) -> ResultColumn:
-        """Compute results with a structure over the bounds. `lowers_apart`: those that fail are null, and in `failed`."""
+        """Compute results with a structure over the bounds. `lowers_apart`: failed ones are null, and in `failed`."""
         rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"

@@ -237,10 +237,22 @@ class Pipeline:
         """A summary of all runs with the store so far."""
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
-        notes = tuple(self.source.problems), tuple(self.examples)
-        failures = counts.failed, counts.failed_results, self.work.last_failure
-        rows = counts.rows_in, counts.rows_out, counts.late, counts.untimed, at.malformed
-        return Summary(at.epoch, *rows, operator.watermark, at.source, at.finished, *notes, *failures)
+        return Summary(
+            steps=at.epoch,
+            rows_in=counts.rows_in,
+            rows_out=counts.rows_out,
+            late=counts.late,
+            untimed=counts.untimed,
+            malformed=at.malformed,
+            watermark=operator.watermark,
+            offset=at.source,
+            finished=at.finished,
+            problems=tuple(self.source.problems),
+            examples=tuple(self.examples),
+            failed=counts.failed,
+            failed_results=counts.failed_results,
+            last_failure="" if operator.schema is None else self.work.last_failure,
+        )
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

@@ -159,7 +159,8 @@ class ShardTask:
         self, batch: pa.RecordBatch, reason: pa.Array, messages: Sequence[str] | None = None
     ) -> Iterator[ShardOutput]:
         schema = self.spec.side_schema
-        added = [reason, pa.array(list[str | None](messages or [None] * batch.num_rows), pa.string())][: len(self.spec.side_fields)]
+        texts: Sequence[str | None] = [None] * batch.num_rows if messages is None else messages
+        added = [reason, pa.array(texts, pa.string())][: len(self.spec.side_fields)]
         rows = pa.RecordBatch.from_arrays([*batch.columns, *added], names=schema.names)
         for one in blob_slices(casts(rows, schema)):
             yield ShardOutput(self.label, side=blob_of(one))

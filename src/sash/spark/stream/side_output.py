@@ -34,7 +34,8 @@ def with_side_output(query: Query | Queries, stream: Any) -> Any:
     """The query, or several, on a streaming DataFrame, with the rows that enter no window in addition to the results.
 
     Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the input
-    row. With `Options(failed="side")` the reason may be "failed", and a third column `_error` has the message. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
+    row. With `Options(failed="side")` the reason may be "failed", and a third column `_error` has the message. Raises
+    what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
     """
     from sash.spark.stream.plan_stream import plan_queries_stream, plan_stream
 
