@@ -118,8 +118,8 @@ def test_all_other_rows_have_the_results_that_they_have_without_the_failed_ones(
         assert rejected.drop_columns(["_error"]).to_pylist() == failed[len(failed) - rejected.num_rows :]
         assert rejected.column("_error").null_count == 0
         for one, other in zip(found, expected, strict=True):
-            shown = [name for name in one.schema.names if name not in ("_row", "_id")]
-            assert_same(one.select(shown), other.select(shown).cast(one.select(shown).schema))
+            compared = [name for name in one.schema.names if name not in ("_row", "_id")]
+            assert_same(one.select(compared), other.select(compared).cast(one.select(compared).schema))
             results += one.num_rows
             for name in ("lowered", "total", "product"):
                 nulls += one.column(name).null_count
@@ -162,7 +162,7 @@ def test_a_result_that_fails_is_null_and_its_message_names_the_row() -> None:
 
 
 @every_emit
-def test_a_call_that_fails_later_has_set_nothing_aside(emit: Any) -> None:
+def test_a_call_that_fails_later_has_rejected_nothing(emit: Any) -> None:
     store = MemoryStore()
     query = sash.Query(2, by="k", on="t", lateness=0, emit=emit, options=SIDE, **FAILING)
     op = query.operator(SCHEMA, store=store)
@@ -199,7 +199,7 @@ def test_failed_rows_and_counters_are_in_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize("mode", ["rows", "given"])
-def test_a_row_that_waits_since_it_was_an_error_goes_aside_when_it_leaves_the_buffer(mode: Any) -> None:
+def test_a_row_that_waits_since_it_was_an_error_leaves_the_buffer_as_failed(mode: Any) -> None:
     store = MemoryStore()
     rows = [{"k": "a", "t": t, "x": x, "y": 1} for t, x in ((5, 2), (6, 13), (7, 4))]
     given: Any = {"by": "k", "on": "t", "lateness": 10}

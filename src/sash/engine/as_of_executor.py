@@ -63,7 +63,7 @@ class AsOfExecutor(StatelessExecutor):
             try:
                 found |= self._windows_of(p, inputs, given)
             except NeedsOperator as error:
-                if not self.checks.aside:
+                if not self.checks.tolerant:
                     raise self._error(p, error.__cause__) from error
                 found |= self._lowered_apart(p, inputs, given)
         return projected(self.projector, found)
@@ -79,17 +79,17 @@ class AsOfExecutor(StatelessExecutor):
             except NeedsOperator as error:  # `combine` has failed
                 raise self._error(p, error.__cause__) from error
             if self.failed:
-                self.failures.add(len(self.failed), str(self._error(p, self.failed[-1])))
+                self.failures.note(len(self.failed), str(self._error(p, self.failed[-1])))
                 self.failed = []
         return made
 
     def without_failed(self, events: pa.RecordBatch) -> pa.RecordBatch:
         """The events on which no aggregate fails; the others are counted."""
-        found = self.checks.failures(events) if self.checks.aside else {}
+        found = self.checks.failures(events) if self.checks.tolerant else {}
         if not found:
             return events
         self.failed_events += len(found)
-        self.failures.add(0, found[min(found)])
+        self.failures.note(0, found[min(found)])
         return events.take(array(np.setdiff1d(np.arange(len(events)), list(found))))
 
     def _is_compiled(self, number: int) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
-from sash.engine.failed_rows import FailedRows, failed_schema, set_aside
+from sash.engine.failed_rows import FailedRows, failed_schema, split_failed
 from sash.engine.input_checks import json_copy
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.observed_calls import ObservedCalls
@@ -79,7 +79,7 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         self._begin()
         self._cautious = True
         released: Changes = {}
-        self.backend.check_released(lambda rows: self._set_aside(rows, now, released, lifts=True)[0])
+        self.backend.check_released(lambda rows: self._without_failed(rows, now, released, lifts=True)[0])
         result, changes = work(now)
         if released:
             found = released["failed_rows"][len(now.failed_rows) :]
@@ -88,7 +88,7 @@ class AtomicCalls(ObservedCalls, OperatorBase):
             changes["last_failure"] = released["last_failure"]
         return result, changes
 
-    def _set_aside(
+    def _without_failed(
         self, rows: TimedRows, now: Progress, changes: Changes, lifts: bool
     ) -> tuple[TimedRows, FailedRows | None]:
         """The rows that do not fail, and those that do. `lifts`: whether to check `lift`, or only expressions."""
@@ -96,7 +96,7 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         failures = opened.checks.failures(rows.table, lifts)
         if not failures:
             return rows, None
-        taken, failed = set_aside(failures, rows.table, rows.arrival, (opened.schema, opened.plain))
+        taken, failed = split_failed(failures, rows.table, rows.arrival, (opened.schema, opened.plain))
         before: tuple[FailedRows, ...] = changes.get("failed_rows", now.failed_rows)
         changes["failed"] = changes.get("failed", now.failed) + len(failures)
         changes["failed_rows"], changes["last_failure"] = (*before, failed), failed.messages[-1]

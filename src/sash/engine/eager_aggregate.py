@@ -54,14 +54,14 @@ class MovedRows(NamedTuple):
 class EagerAggregate:
     """One aggregate over the rows of all slots. `anchors`: the number of windows that have bases.
 
-    `aside`: results that fail are null.
+    `tolerant`: results that fail are null.
     """
 
-    def __init__(self, spec: AggregateSpec, anchors: int, aside: bool = False) -> None:
+    def __init__(self, spec: AggregateSpec, anchors: int, tolerant: bool = False) -> None:
         self.spec, self.anchors = spec, anchors
-        lowers_apart = aside and lower_may_fail(spec.monoid, spec.types)
+        lowers_apart = tolerant and lower_may_fail(spec.monoid, spec.types)
         aggregate = Aggregate(spec, unlowered(EagerKernel) if lowers_apart else EagerKernel)
-        self._lowered = LoweredResults(0, spec, None, aside=True) if lowers_apart else None
+        self._lowered = LoweredResults(0, spec, None, tolerant=True) if lowers_apart else None
         """Lowers the states that the trees return; None if they return results."""
         self.kernel: EagerKernel = aggregate.kernel
         self.values = ValueEncoder(aggregate, self._recode)
@@ -137,7 +137,7 @@ class EagerAggregate:
             if failures is not None and self._lowered.failed:
                 error = self._lowered.failed[-1].error
                 text = f"the aggregate {self.spec.name!r} failed with {type(error).__name__}: {error}"
-                failures.add(len(self._lowered.failed), text)
+                failures.note(len(self._lowered.failed), text)
             return made
         return self.values.aggregate.column(leaves, valid, empty, self.dictionaries)
 

@@ -44,8 +44,8 @@ class EagerState:
         self.plain = decoded_schema(bound_query.schema)
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
-        aside = bound_query.query.options.failed == "side"
-        self.aggregates = [EagerAggregate(spec, self.rules.anchors, aside) for spec in bound_query.aggregates]
+        tolerant = bound_query.query.options.failed == "side"
+        self.aggregates = [EagerAggregate(spec, self.rules.anchors, tolerant) for spec in bound_query.aggregates]
         self.failures = FailedResults()
         """The emitted results of this call that have failed."""
         self.rows.add_followers(*self.aggregates)

@@ -14,8 +14,8 @@ class FailedResults:
     def __init__(self) -> None:
         self.count, self.message = 0, ""
 
-    def add(self, count: int, message: str) -> None:
-        """Add results."""
+    def note(self, count: int, message: str) -> None:
+        """Count more of them."""
         self.count, self.message = self.count + count, message
 
     def clear(self) -> None:

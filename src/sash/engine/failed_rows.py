@@ -100,13 +100,13 @@ class RowChecks:
         specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
         derived = dict(column for spec in specs for column in spec.derived)
         self.columns = [(name, tree) for name, tree in derived.items() if is_fallible(tree)]
-        self.aside = bound_query.query.options.failed == "side"
+        self.tolerant = bound_query.query.options.failed == "side"
         self.lifts = [
             LiftCheck(spec, is_compiled(number))
             for number, spec in enumerate(bound_query.aggregates)
-            if self.aside and lift_may_fail(spec.monoid)
+            if self.tolerant and lift_may_fail(spec.monoid)
         ]
-        if self.aside and ERROR in bound_query.schema.names:
+        if self.tolerant and ERROR in bound_query.schema.names:
             raise ValueError(
                 f"failed='side' of Options adds a column {ERROR!r} to rows that fail, and they have one already: "
                 "rename it"
@@ -125,7 +125,7 @@ class RowChecks:
         try:
             columns.derive(self.columns)
         except ValueError as error:
-            if not self.aside:
+            if not self.tolerant:
                 raise ValueError(f"{error}; {REMEDY}") from None
             for _, tree in self.columns:
                 failing = failing_rows(tree, lambda name: decode(columns.column(name)), len(columns))
@@ -138,7 +138,7 @@ class RowChecks:
         return found
 
 
-def set_aside(
+def split_failed(
     found: dict[int, str], table: pa.RecordBatch, arrival: Ints, schemas: tuple[pa.Schema, pa.Schema]
 ) -> tuple[Flags, FailedRows]:
     """Which rows of a table have not failed, and those that have, as they came.

@@ -97,17 +97,17 @@ class LiveAggregate(ElementCounts):
         self.assigner, self.failures = assigner, failures
         kinds = tuple(dict.fromkeys(structure for structure in structures if structure is not None))
         spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
-        states, aside = gives_states(group), assigner.bound_query.query.options.failed == "side"
+        states, tolerant = gives_states(group), assigner.bound_query.query.options.failed == "side"
 
         def kernel(m: Any, kinds_: Any, warn: bool) -> LiveKernel:
             return LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
 
-        lowers_apart = aside and not states and lower_may_fail(spec.monoid, spec.types)
+        lowers_apart = tolerant and not states and lower_may_fail(spec.monoid, spec.types)
         aggregate = Aggregate(spec, unlowered(kernel) if lowers_apart else kernel)
         self.kernel: LiveKernel = aggregate.kernel
         self.values = ValueEncoder(aggregate, self._recode)
         self.dictionaries = self.values.dictionaries
-        self.views = views_of(group, aggregate, states or lowers_apart, aside)
+        self.views = views_of(group, aggregate, states or lowers_apart, tolerant)
         """The results of each aggregate of the group."""
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""

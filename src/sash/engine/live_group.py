@@ -112,7 +112,7 @@ class LiveGroup(NamedTuple):
                 last = failed_results[-1]
                 where = failed_place(bound_query, keys, last, ending_at)
                 found = aggregate_failure(bound_query, last.number, last, where)
-                aggregate.failures.add(len(failed_results), str(found))
+                aggregate.failures.note(len(failed_results), str(found))
         return [
             WindowResults(
                 window, [of[w].column for of in made], [of[w].low for of in made], [of[w].high for of in made]

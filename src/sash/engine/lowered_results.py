@@ -94,11 +94,13 @@ class ComputedResults:
 class LoweredResults:
     """Results lowered from a state; `leaves` are the scalars of it that the aggregate reads, all if None.
 
-    `aside`: a result that fails is null, and listed in `failed`.
+    `tolerant`: a result that fails is null, and listed in `failed`.
     """
 
-    def __init__(self, number: int, spec: AggregateSpec, leaves: tuple[int, ...] | None, aside: bool = False) -> None:
-        self.number, self.leaves, self.aside = number, leaves, aside
+    def __init__(
+        self, number: int, spec: AggregateSpec, leaves: tuple[int, ...] | None, tolerant: bool = False
+    ) -> None:
+        self.number, self.leaves, self.tolerant = number, leaves, tolerant
         self.aggregate = Aggregate(spec, lambda monoid, kinds, _: LoweringKernel(monoid, kinds))
         self.exact = is_exact(spec)
         self.failed: list[AggregateError] = []
@@ -111,7 +113,7 @@ class LoweredResults:
 
     def lowered(self, states: Any, exists: Flags, empty: Flags, dictionaries: Mapping[int, Decoder]) -> pa.Array:
         """The results of states as a column."""
-        if self.aside:
+        if self.tolerant:
             out, valid, self.failed = self.aggregate.kernel.lower_each(states, exists)
         else:
             out, valid = self.aggregate.kernel.lower(states, exists)
@@ -132,22 +134,22 @@ class CountedResults:
         return pa.array(values.high - values.low, self.spec.result, mask=mask)
 
 
-def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool, aside: bool) -> list[ResultView]:
+def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool, tolerant: bool) -> list[ResultView]:
     """The results of a group of aggregates that share a state; `states`: the loop returns states.
 
-    `aside`: results that fail are null.
+    `tolerant`: results that fail are null.
     """
     owner, *others = group
     own: ResultView = ComputedResults(owner.number, aggregate)
     if states:
-        own = LoweredResults(owner.number, owner.aggregate, None, aside)
+        own = LoweredResults(owner.number, owner.aggregate, None, tolerant)
     found = [own]
     for member in others:
         if member.reads == "count":
             found.append(CountedResults(member.number, member.aggregate))
         else:
             leaves = SUM_IN_MEAN if member.reads == "sum" else None
-            found.append(LoweredResults(member.number, member.aggregate, leaves, aside))
+            found.append(LoweredResults(member.number, member.aggregate, leaves, tolerant))
     return found
 
 

@@ -339,14 +339,14 @@ class Operator(AtomicCalls):
         """
         if self.mode == "sorted":
             return self._sorted_step(given, now, changes, after)
-        given, _ = self._set_aside(given, now, changes, self._cautious or self.backend.buffers)
+        given, _ = self._without_failed(given, now, changes, self._cautious or self.backend.buffers)
         return self.backend.step(given, finite(changes["watermark"]))
 
     def _sorted_step(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = joined_rows([now.held, given])
-        given, failed = self._set_aside(given, now, changes, self._cautious)
+        given, failed = self._without_failed(given, now, changes, self._cautious)
         sorted_rows, time = self.opened.sorted_rows, self.bound_query.time
         sorted_rows.check(given.table, given.time)
         hold = sorted_rows.waiting(given.table, given.time) if after == "peers" and time is not None else 0

@@ -29,7 +29,7 @@ class Projector:
     def __init__(self, bound_query: BoundQuery) -> None:
         self.projection, self.results = bound_query.projection, bound_query.projection.results
         self.is_plain = self.projection.is_plain
-        self.aside = bound_query.query.options.failed == "side"
+        self.tolerant = bound_query.query.options.failed == "side"
         self.failures = FailedResults()
         """The results of formulas that have failed and are null, until its owner clears them."""
 
@@ -58,11 +58,11 @@ class Projector:
             return unchecked(output.tree, lambda number: cells[int(number)], len(cells[0]))
         except pa.ArrowInvalid as error:
             text = f"the result {output.name!r}, {output.text}, does not fit its type: {error}"
-            if not self.aside:
+            if not self.tolerant:
                 raise ValueError(f"{text}; {REMEDY}") from None
         failed = failing_rows(output.tree, lambda number: cells[int(number)], len(cells[0]))
         if counted:
-            self.failures.add(len(failed), text)
+            self.failures.note(len(failed), text)
         fits = np.ones(len(cells[0]), np.bool_)
         fits[list(failed)] = False
         cells = [masked(column, pa.array(fits)) for column in cells]

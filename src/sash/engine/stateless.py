@@ -331,7 +331,7 @@ class StatelessExecutor:
             raise NeedsOperator from failed
         empty = np.zeros_like(on) if filled is None else on & ~filled
         if lowers_apart:
-            view = LoweredResults(0, inputs.spec, None, aside=True)
+            view = LoweredResults(0, inputs.spec, None, tolerant=True)
             made = view.lowered(out, valid, empty, batch.dictionaries)
             self.failed += view.failed
             return inputs.restored(made)

@@ -106,7 +106,7 @@ class Window:
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
         if failed not in FAILED:
             raise ValueError(f"failed= must be 'error' or 'side'; got {failed!r}")
-        self._aside = failed == "side"
+        self._tolerant = failed == "side"
         self.failed = self.failed_results = 0
         self.last_failure = ""
         self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
@@ -141,7 +141,7 @@ class Window:
         try:
             lifted = [aggregate.lifted(x, now) for aggregate in self._aggregates]
         except AggregateFailed as failed:
-            self._require_aside(failed)
+            self._require_tolerant(failed)
             self.failed += 1
             return None if self._single else {result.name: None for result in self._results}
         try:
@@ -242,7 +242,7 @@ class Window:
         try:
             return aggregate.result(oldest)
         except AggregateFailed as failed:
-            self._require_aside(failed)
+            self._require_tolerant(failed)
             self.failed_results += 1
             return None
 
@@ -250,13 +250,13 @@ class Window:
         try:
             return result.value(values)
         except ValueError as error:
-            self._require_aside(AggregateFailed(result.name, error))
+            self._require_tolerant(AggregateFailed(result.name, error))
             self.failed_results += 1
             return None
 
-    def _require_aside(self, failed: AggregateFailed) -> None:
+    def _require_tolerant(self, failed: AggregateFailed) -> None:
         """Note why an aggregate has failed. Raises its exception unless what fails is set aside."""
-        if not self._aside:
+        if not self._tolerant:
             raise failed.error from failed.error.__cause__
         label = f"the aggregate {failed.name!r}" if failed.name else "the aggregate"
         self.last_failure = f"{label} failed with {type(failed.error).__name__}: {failed.error}"

@@ -52,7 +52,7 @@ def may_fail(bound_query: BoundQuery) -> bool:
     return any(lower_may_fail(spec.monoid, spec.types) for spec in specs) or any(map(is_fallible, trees))
 
 
-def may_set_rows_aside(query: Query) -> bool:
+def may_reject_rows(query: Query) -> bool:
     """May a row fail, and then enter no window?"""
     if query.options.failed != "side":
         return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import dispatch, validation
 from sash.plan.combined_query import CombinedQuery
-from sash.plan.fallible import may_set_rows_aside
+from sash.plan.fallible import may_reject_rows
 from sash.plan.query import Query
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Queries:
         """
         found: dict[Any, dict[str, Query]] = {}
         for name, query in self.queries.items():
-            apart = not one_state and may_set_rows_aside(query)
+            apart = not one_state and may_reject_rows(query)
             found.setdefault(query if apart else share_key(query, ordered), {})[name] = query
         return [CombinedQuery(members) for members in found.values()]
 
