@@ -11,7 +11,15 @@ import pytest
 
 from sash.kernels.jit import compile as compiler
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.loops import aggregate_kernel, columnar, eager_kernel, live_kernel, lowering_kernel, policy_kernel
+from sash.kernels.loops import (
+    aggregate_kernel,
+    columnar,
+    eager_kernel,
+    lift_kernel,
+    live_kernel,
+    lowering_kernel,
+    policy_kernel,
+)
 from tests.shared.effort import PROFILE, THOROUGH
 
 SWITCHED_OFF = {} if THOROUGH else {"NUMBA_DISABLE_JIT": "1"}
@@ -36,6 +44,7 @@ def interpret_kernels(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
     patch.setattr(columnar, "warn_once", lambda *_: None)
     patch.setattr(lowering_kernel, "machine_code", refuse)
+    patch.setattr(lift_kernel, "machine_code", refuse)
     patch.setattr(policy_kernel, "machine_code", refuse)
     patch.setattr(policy_kernel, "warn_once", lambda *_: None)
 

@@ -391,3 +391,28 @@ def test_the_output_of_another_job() -> None:
     done = typed("run", "job.toml")
     assert done.code == 1
     assert "has the output of another run of this query" in done.err
+
+
+# ---- rows that fail ----
+
+
+def test_rows_that_fail_go_to_the_side_directory() -> None:
+    job = JOB.replace('high = "max(price)"', 'high = "max(cast(price as bigint) * 4611686018427387904)"')
+    Path("job.toml").write_text(job)
+    failed = typed("run", "job.toml")
+    assert failed.code == 1
+    assert "fails at row 0" in failed.err
+    Path("job.toml").write_text(job + '\n[options]\nfailed = "side"\n\n[side]\npath = "side"\n')
+    done = typed("run", "job.toml", "--set", "sink.path=others")
+    assert (done.code, done.out) == (0, "7 rows in, 1 rows out, 6 failed\n")
+    assert "sash: warning: the expression 'cast(price as bigint) * 4611686018427387904' fails at price=7.0" in done.err
+    assert {row["_reason"] for row in read("side").to_pylist()} == {"failed"}
+    for more, message in (
+        ('[side]\npath = "results"', "'results' is the source or the sink: give a separate directory"),
+        ("[side]", "[side] needs path ="),
+        ('[options]\nfailed = "drop"', "failed= of Options must be 'error' or 'side'; got 'drop'"),
+    ):
+        Path("job.toml").write_text(f"{JOB}\n{more}\n")
+        refused = typed("run", "job.toml")
+        assert refused.code == 2
+        assert message in refused.err

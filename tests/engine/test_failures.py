@@ -1,5 +1,6 @@
 """Monoids, policies and columns that fail: the row and the key are named."""
 
+import math
 import warnings
 from functools import partial
 from typing import Any
@@ -126,3 +127,49 @@ def test_a_bad_delta_column_names_the_row(value: Any, says: str) -> None:
     operator.process(batch(("a", 1, 5), ("b", 1, 9)))
     with pytest.raises(ValueError, match=rf"'x' of a Delta window {says}.* at row \{{'k': 'a', 't': 7"):
         operator.process(batch(("b", 6, 9), ("a", 7, value)))
+
+
+# ---- what fails, set aside ----
+
+TWO = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
+LIMIT = 2**62
+
+
+def large_even(total: int) -> int:
+    if total > 2 and total % 2:  # the sample values are small
+        raise ArithmeticError("odd")
+    return total
+
+
+SUMS = {
+    "lifted": sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: a)("x"),
+    "lowered": sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: a + b, lower=large_even)("x"),
+}
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_compiled_aggregates_fail_as_interpreted_ones(emit: Any) -> None:
+    given: Any = {"by": "k", "on": "t", "lateness": 0, "emit": emit, "options": sash.Options(failed="side")}
+    op = sash.Query(2, **given, **SUMS, total=sash.sum("y")).operator(TWO)
+    assert all(op.backend.is_compiled(number) for number in range(3))
+    values = ((1, 3, 1), (2, 13, 1), (3, 13, 1), (4, 5, LIMIT), (5, 4, LIMIT), (6, 13, 2))
+    rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": x, "y": y} for t, x, y in values], TWO)
+    found = pa.concat_batches([op.process(rows), op.finish()])
+    assert found.select(["lifted", "lowered", "total"]).to_pylist() == [
+        {"lifted": 3, "lowered": None, "total": 1},
+        {"lifted": 8, "lowered": 8, "total": LIMIT + 1},
+        {"lifted": 9, "lowered": None, "total": None},
+    ]
+    assert op.failed_rows()["t"].to_pylist() == [2, 3, 6]
+    assert (op.metrics.failed, op.metrics.failed_results) == (3, 3)
+
+
+def test_a_lift_is_checked_as_it_runs() -> None:
+    """Compiled, `1 / x` is an error and log(0) -inf; the aggregate below compiles, so log(0) does not fail."""
+    mine = sash.monoid(identity=0.0, lift=lambda x: math.log(x) + 0.0, combine=lambda a, b: a + b, lower=lambda a: a)
+    op = sash.Query(2, on="t", lateness=5, options=sash.Options(failed="side"), s=mine("x")).operator(
+        pa.schema({"t": "int64", "x": "float64"})
+    )
+    op.process(pa.record_batch({"t": [1, 2], "x": [1.0, 0.0]}))
+    assert op.finish()["s"].to_pylist() == [0.0, -math.inf]
+    assert op.metrics.failed == 0

@@ -329,3 +329,46 @@ def test_malformed_records(tmp_path: Path) -> None:
     assert "'x'" in side[1]["_error"]
     with pytest.raises(ValueError, match=r"malformed record at 1\.jsonl, line 2: .*b'null"):
         sash.pipe(source, QUERY, Collected(), malformed="error")
+
+
+# ---- rows that fail ----
+
+
+def unlucky(x: int) -> int:
+    if x == 13:
+        raise ValueError("unlucky")
+    return x
+
+
+def test_rows_that_fail_go_to_the_side_output_with_the_message(tmp_path: Path) -> None:
+    total = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: a, returns="int64")
+    given: Any = {"on": "t", "lateness": 1, "s": total("x"), "p": sash.sum("x") * sash.sum("x")}
+    rows = [pa.table({"t": [t, t + 1], "x": [x, y]}) for t, x, y in ((1, 1, 13), (3, 2**40, 4), (1, 13, 13))]
+    store = MemoryStore()
+    with pytest.raises(ValueError, match=r"unlucky; at row .*; options=sash.Options\(failed=\"side\"\) goes on"):
+        sash.pipe(rows, sash.Query(1, **given), tmp_path / "out", store=store, side=tmp_path / "side")
+    query = sash.Query(1, **given, options=sash.Options(failed="side"))
+    done = sash.pipe(rows, query, tmp_path / "out", store=store, side=tmp_path / "side")
+    assert (done.rows_in, done.rows_out, done.late, done.failed, done.failed_results) == (6, 3, 2, 1, 1)
+    assert "sum('x') * sum('x'), does not fit its type" in done.last_failure
+    results = read(tmp_path / "out").sort_by("t")
+    assert (results["t"].to_pylist(), results["s"].to_pylist()) == ([1, 3, 4], [1, 2**40, 4])
+    assert results["p"].to_pylist() == [1, None, 16]
+    rejected = read(tmp_path / "side").to_pylist()
+    assert [(row["_reason"], row["t"], row["_error"]) for row in rejected] == [
+        ("failed", 2, "the aggregate 's' failed with ValueError: unlucky"),
+        ("late", 1, None),
+        ("late", 2, None),
+    ]
+
+
+def test_queries_of_a_pipeline_name_those_that_a_row_has_failed(tmp_path: Path) -> None:
+    total = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: a, returns="int64")
+    given: Any = {"on": "t", "lateness": 0, "options": sash.Options(failed="side")}
+    queries = sash.Queries(n=sash.Query(1, **given, n=sash.count()), s=sash.Query(1, **given, s=total("x")))
+    rows = pa.table({"t": [1, 2], "x": [1, 13]})
+    done = sash.pipe([rows], queries, tmp_path / "out", side=tmp_path / "side")
+    assert (done.rows_out, done.failed) == (3, 1)
+    (row,) = read(tmp_path / "side").to_pylist()
+    assert (row["_reason"], row["x"], row["_query"]) == ("failed", 13, "s")
+    assert done.last_failure == "the aggregate 's' failed with ValueError: unlucky"

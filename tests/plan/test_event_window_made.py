@@ -200,3 +200,41 @@ def test_memory_follows_the_window():
         loop.push(t, t)
     assert len(loop) == 10
     assert len(loop._evictor.times) == 10
+
+
+# ---- what fails, set aside ----
+
+
+def unlucky(x):
+    if x == 13:
+        raise ValueError("unlucky")
+    return x
+
+
+UNLUCKY = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: 12 // (a - 5))
+
+
+def test_an_event_that_fails_is_skipped_and_a_result_that_fails_is_none():
+    window = sash.Window(2, UNLUCKY, failed="side")
+    assert [window.push(x) for x in (1, 13, 4, 2)] == [-3, None, None, 12]
+    assert (window.failed, window.failed_results) == (1, 1)
+    assert window.last_failure == "the aggregate failed with ZeroDivisionError: integer division or modulo by zero"
+    assert len(window) == 2
+    named = sash.Window(sash.Time(5), s=UNLUCKY("x"), n=sash.count(), e=sash.sum(sash.expr("y * 4")), failed="side")
+    assert named.push({"x": 13, "y": 1}, 3) == {"s": None, "n": None, "e": None}
+    assert named.push({"x": 1, "y": 2**62}, 2) == {"s": None, "n": None, "e": None}
+    assert named.push({"x": 1, "y": 1}, 1) == {"s": -3, "n": 1, "e": 4}
+    assert named.failed == 2
+    with pytest.raises(KeyError, match="reads the column 'y'"):
+        named.push({"x": 1}, 2)
+    with pytest.raises(ValueError, match="unlucky"):
+        sash.Window(2, UNLUCKY).push(13)
+    with pytest.raises(ValueError, match="failed= must be 'error' or 'side'; got 'drop'"):
+        sash.Window(2, UNLUCKY, failed="drop")
+
+
+def test_a_formula_that_overflows_is_none():
+    window = sash.Window(1, p=sash.sum("x") * sash.sum("x"), failed="side")
+    assert [window.push({"x": x})["p"] for x in (2**40, 3)] == [None, 9]
+    assert window.failed_results == 1
+    assert "the aggregate 'p' failed with ValueError" in window.last_failure

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 import sash
 from sash import Count, Delta, Lifetime, Query, Time
+from sash.spark.batch.plan_batch import explain_batch
 from sash.spark.spark_types import spark_schema
 from sash.testing import assert_same
 
@@ -181,7 +182,7 @@ def test_a_failure_in_a_worker_is_one_line(spark: Any) -> None:
     assert head == "An exception was thrown from the Python worker:"
     assert line == (
         "ZeroDivisionError: the aggregate 'g' failed with ZeroDivisionError: division by zero; "
-        "at row {'k': 'a', 't': 2, 'x': 3}"
+        "at row {'k': 'a', 't': 2, 'x': 3}; options=sash.Options(failed=\"side\") goes on without it"
     )
 
 
@@ -200,3 +201,30 @@ def test_a_row_and_its_schema_are_as_documented() -> None:
     assert spark_schema(schema).simpleString() == "struct<a:string,b:array<timestamp_ntz>>"
     with pytest.raises(TypeError, match="'c' is of type decimal256"):
         spark_schema(pa.schema({"c": pa.decimal256(60)}))
+
+
+# ---- rows that fail ----
+
+
+def test_rows_that_fail_have_null_results_and_enter_no_window(spark: Any) -> None:
+    def unlucky(x: int) -> int:
+        if x == 13:
+            raise ValueError("unlucky")
+        return x
+
+    total = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: a, returns="int64")
+    table = pa.table({"k": ["a"] * 4, "t": [1, 2, 3, 4], "x": [1, 13, 3, 4], "y": [2**62, 1, 2**62, 1]})
+    query = Query(
+        2, by="k", on="t", options=sash.Options(failed="side"), s=total("x"), big=sash.sum("y"), n=sash.count()
+    )
+    got = query.run(spark.createDataFrame(table)).toArrow().sort_by("t")
+    assert got.select(["s", "big", "n"]).to_pylist() == [
+        {"s": 1, "big": 2**62, "n": 1},
+        {"s": None, "big": None, "n": None},
+        {"s": 4, "big": None, "n": 2},
+        {"s": 7, "big": 2**62 + 1, "n": 2},
+    ]
+    spine = pa.table({"k": ["a", "a"], "t": [3, 5]})
+    found = query.as_of(spark.createDataFrame(spine), spark.createDataFrame(table)).toArrow().sort_by("t")
+    assert found.select(["s", "n"]).to_pylist() == [{"s": 1, "n": 1}, {"s": 7, "n": 2}]
+    assert "not split: failed='side' sets rows aside" in "\n".join(explain_batch(query, spark.createDataFrame(table)))

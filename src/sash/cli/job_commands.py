@@ -165,16 +165,21 @@ def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType |
         found["watermark"] = time_text(done.watermark, dtype)  # type: ignore[arg-type]
         write_json(found, to)
         return
-    counts = {name: getattr(done, name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
+    counts = {name: getattr(done, name) for name in names}
     to.write(_counted(counts) + ("\n" if done.finished else ", not finished\n"))
+    if done.last_failure:
+        sys.stderr.write(f"sash: warning: {done.last_failure}\n")
     for record in done.examples[:3]:
         write_error(escaped(f"sash: warning: malformed record at {record.where}: {record.reason}"))
 
 
 def _counted(counts: dict[str, Any]) -> str:
     """Counters as readable text, such as "7 rows in, 6 rows out, 1 late"; unknown counters are left out."""
-    names = {"rows_in": "rows in", "rows_out": "rows out"}
-    wanted = {name: number for name, number in counts.items() if number or (name in names and number is not None)}
+    names = {"rows_in": "rows in", "rows_out": "rows out", "failed_results": "failed results"}
+    wanted = {
+        name: number for name, number in counts.items() if number or (name.startswith("rows_") and number is not None)
+    }
     return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
 
 
@@ -201,7 +206,8 @@ def _run_on_spark(
     if as_json:
         write_json(done, _summary_stream(read))
         return
-    counts = {name: done.get(name) for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
+    counts = {name: done.get(name) for name in names}
     _summary_stream(read).write(_counted(counts) + (", not finished\n" if stream else "\n"))
 
 

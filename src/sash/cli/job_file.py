@@ -39,10 +39,11 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "key": TEXTS,
         "config": TABLE,
     },
+    "side": {"path": TEXT},
     "spark": {**dict.fromkeys(("checkpoint", "master", "trigger"), TEXT), "config": TABLE},
     "store": {"kind": TEXT, "path": TEXT},
     "options": {
-        **dict.fromkeys(("malformed", "structure", "prefer"), TEXT),
+        **dict.fromkeys(("malformed", "structure", "prefer", "failed"), TEXT),
         **dict.fromkeys(("batch_size", "threads"), NUMBER),
         "memory": (str, int),
         "finish": FLAG,

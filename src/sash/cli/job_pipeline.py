@@ -90,6 +90,7 @@ class PreparedJob:
     ) -> Summary:
         """Run the job; with `follow` until it is stopped, with `overwrite` in place of results of earlier runs."""
         job, sink = self.job, self._sink(overwrite)
+        side = job.get("side", "path")
         query, memory = self.made.query, job.get("options", "memory")
         given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
         given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
@@ -101,7 +102,7 @@ class PreparedJob:
                 if store is None:
                     job.wrong(("options", "memory"), "memory needs a [store] for the keys that are evicted from memory")
                 query = query.rewritten(options=replace(query.options, memory=memory, store=store))
-            return pipe(self.source, query, sink, store=store, progress=progress, watch=watch, **given)
+            return pipe(self.source, query, sink, store=store, side=side, progress=progress, watch=watch, **given)
 
     def publish_pending(self, store: Store) -> None:
         """Publish results of the last step that a killed run has left pending; take no step."""
@@ -192,6 +193,14 @@ def _check_sink(job: Job, engine: str) -> None:
     path, read = job.get("sink", "path"), job.get("source", "path")
     if path is not None and read is not None and os.path.realpath(path) == os.path.realpath(read):
         job.wrong(("sink", "path"), f"{path!r} is the source: the sink needs a separate directory")
+    if "side" in job.tables:
+        if engine == "spark":
+            job.wrong(("side",), "[side] is for engine local: on a stream use sash.spark.with_side_output")
+        side = os.path.realpath(job.needed("side", "path"))
+        if side in {os.path.realpath(one) for one in (path, read) if one is not None}:
+            job.wrong(
+                ("side", "path"), f"{job.get('side', 'path')!r} is the source or the sink: give a separate directory"
+            )
     if "store" in job.tables:
         job.choice("store", "kind", ("rocksdb",))
         job.needed("store", "path")

@@ -63,7 +63,7 @@ def query_of(job: Job, schema: pa.Schema) -> JobQuery:
 
 
 def _options(job: Job) -> Options:
-    given = {key: job.get("options", key) for key in ("structure", "prefer", "threads")}
+    given = {key: job.get("options", key) for key in ("structure", "prefer", "threads", "failed")}
     try:
         return Options(**{key: value for key, value in given.items() if value is not None})
     except (TypeError, ValueError) as error:

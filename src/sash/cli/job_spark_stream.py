@@ -44,7 +44,8 @@ def run_stream(
                 query.stop()
                 break
     last = watched.last
-    counts = {name: watched.totals[name] for name in ("rows_in", "rows_out", "late", "untimed", "malformed")}
+    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
+    counts = {name: watched.totals[name] for name in names}
     return {**counts, "batches": watched.batch_count, "keys": None if last is None else last.keys, "finished": False}
 
 

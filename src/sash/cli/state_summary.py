@@ -163,6 +163,7 @@ def _summary(pages: Mapping[str, bytes]) -> dict[str, Any]:
         # the columns that are read here have the same width for times of any type
         buckets, waiting = (read_batch(*pair) for pair in zip(items[1:], directories(pa.int64()), strict=True))
         counters = dict(zip(COUNTERS, meta["counters"], strict=True))
+        counters |= dict(zip(("failed", "failed_results"), meta.get("failed", ()), strict=False))
         progress = {"mode": meta["mode"], "watermark": meta["watermark"], **counters, "offset": meta["offset"]}
     query = stored_description(pages[ROOT]) if ROOT in pages else None
     if query is not None:

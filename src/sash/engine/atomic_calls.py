@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.failed_rows import FailedRows, failed_schema, split_failed
 from sash.engine.input_checks import json_copy
 from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.observed_calls import ObservedCalls
 from sash.engine.operator_base import OperatorBase
+from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import Header
 
 Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
@@ -44,19 +47,74 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         self._begin()
         try:
             now = self.progress
-            result, changes = work(now)
+            result, changes = self._work(work, now)
             changes["rows_out"] = now.rows_out + result.num_rows
+            changes |= self.failed_results(now)
             if offset is not None:
                 changes["offset"] = offset
             reached = replace(now, changes)
             if before_commit is not None:
                 late = together(reached.late_rows[len(now.late_rows) :], self.schema)
-                before_commit(Uncommitted(result, late, reached.watermark))
+                before_commit(Uncommitted(result, late, reached.watermark, self.newly_failed(now, reached)))
             self.save(reached)
         except BaseException:
             self._recover()
             raise
         return result
+
+    def _work(self, work: Work, now: Progress) -> tuple[pa.RecordBatch, Changes]:
+        """Do the work. If it fails, and rows that fail are to be set aside, find them, and do the work without them.
+
+        Rows that wait in the reorder buffer were checked on arrival, unless they arrived with failed="error".
+        """
+        lifts = self.opened.checks.lifts
+        if not lifts:
+            return work(now)
+        try:
+            return work(now)
+        except Exception:
+            if self._cautious and not self.backend.buffers:
+                raise
+        self._recover()
+        self._begin()
+        self._cautious = True
+        released: Changes = {}
+        self.backend.check_released(lambda rows: self._without_failed(rows, now, released, lifts=True)[0])
+        result, changes = work(now)
+        if released:
+            found = released["failed_rows"][len(now.failed_rows) :]
+            changes["failed"] = changes.get("failed", now.failed) + sum(len(one.messages) for one in found)
+            changes["failed_rows"] = (*changes.get("failed_rows", now.failed_rows), *found)
+            changes["last_failure"] = released["last_failure"]
+        return result, changes
+
+    def _without_failed(
+        self, rows: TimedRows, now: Progress, changes: Changes, lifts: bool
+    ) -> tuple[TimedRows, FailedRows | None]:
+        """The rows that do not fail, and those that do. `lifts`: whether to check `lift`, or only expressions."""
+        opened = self.opened
+        failures = opened.checks.failures(rows.table, lifts)
+        if not failures:
+            return rows, None
+        taken, failed = split_failed(failures, rows.table, rows.arrival, (opened.schema, opened.plain))
+        before: tuple[FailedRows, ...] = changes.get("failed_rows", now.failed_rows)
+        changes["failed"] = changes.get("failed", now.failed) + len(failures)
+        changes["failed_rows"], changes["last_failure"] = (*before, failed), failed.messages[-1]
+        return rows.take(np.flatnonzero(taken)), failed
+
+    def failed_results(self, before: Progress) -> Changes:
+        """The changes of progress by results of this call that have failed."""
+        failures = [one for one in self.backend.failures if one.count]
+        if not failures:
+            return {}
+        count = sum(one.count for one in failures)
+        return {"failed_results": before.failed_results + count, "last_failure": failures[-1].message}
+
+    def newly_failed(self, before: Progress, reached: Progress) -> pa.RecordBatch:
+        """The rows that have failed from one progress to a later one."""
+        assert self.schema is not None
+        found = [failed.batch() for failed in reached.failed_rows[len(before.failed_rows) :]]
+        return together(found, failed_schema(self.schema))
 
     @contextmanager
     def attempting(self) -> Iterator[None]:

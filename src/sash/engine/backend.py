@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sash.engine.failed_results import FailedResults
 from sash.engine.output import Output
+from sash.engine.reorder_buffer import TimedRows
 from sash.engine.state_header import StoredState
 from sash.plan.planner import Plan
 
@@ -14,6 +18,23 @@ class Backend:
 
     def __init__(self, plan: Plan, mode: str, output: Output) -> None:
         self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
+
+    @property
+    def failures(self) -> list[FailedResults]:
+        """The results of this call that have failed and are null: those of aggregates, and those of formulas."""
+        raise NotImplementedError
+
+    def is_compiled(self, number: int) -> bool:
+        """Does the aggregate of this number run compiled?"""
+        raise NotImplementedError
+
+    @property
+    def buffers(self) -> bool:
+        """Whether rows may wait before they are lifted, so that they fail in a later call."""
+        return False
+
+    def check_released(self, check: Callable[[TimedRows], TimedRows]) -> None:
+        """In this call, process only those of the released rows that a check returns."""
 
     @property
     def is_unsettled(self) -> bool:

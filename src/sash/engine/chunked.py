@@ -22,6 +22,7 @@ from sash.engine.operator import Operator
 from sash.engine.output import Output, plain_batch
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.plan.bound_query import BoundQuery
+from sash.plan.fallible import may_fail
 from sash.plan.planner import is_stateless
 from sash.plan.query import Query
 
@@ -33,7 +34,9 @@ BOUNDED_LOOKBACK = ("time", "count", "delta")
 
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
-    """Can a query be computed piece by piece without state?"""
+    """Can a query be computed piece by piece without state? A piece in which something fails needs an operator."""
+    if bound_query.query.options.failed == "side" and may_fail(bound_query):
+        return False
     return is_stateless(bound_query) and all(window.kind in BOUNDED_LOOKBACK for window in bound_query.windows)
 
 

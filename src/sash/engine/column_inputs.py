@@ -19,6 +19,7 @@ from sash.engine.arrow_arrays import array
 from sash.engine.batch_columns import BatchColumns
 from sash.engine.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.engine.key_values import decode
+from sash.engine.lowered_results import unlowered
 from sash.engine.order_columns import order_column
 from sash.engine.row_order import RowOrder, counts_before
 from sash.kernels.column.column_kernels import (
@@ -88,7 +89,7 @@ class Inputs:
         self.dictionary: ValueDictionary | None = None
         self.x: Numbers = NO_INTS
         """The numbers that the kernel reads, in order; empty without a kernel."""
-        self._batches: dict[type[InOrder], AggregateBatch] = {}
+        self._batches: dict[tuple[type[InOrder], bool], AggregateBatch] = {}
         non_nulls: Flags | None = None
         ordered = order_column(spec, self.columns[0]) if self.columns else None
         nullable = () if ordered is not None else spec.monoid.nullable
@@ -128,16 +129,18 @@ class Inputs:
         x = self.rows.scatter(x)
         return x if self.non_nulls is None else x[self.non_nulls]
 
-    def batch(self, cls: type[InOrder]) -> AggregateBatch:
-        """The aggregate's kernel with the states of the rows in order."""
-        if cls not in self._batches:
-            aggregate = Aggregate(replace(self.spec, monoid=cls.form(self.spec.monoid)), column_kernel(cls))
+    def batch(self, cls: type[InOrder], lowers_apart: bool = False) -> AggregateBatch:
+        """The aggregate's kernel with the states of the rows in order; `lowers_apart`: results are states."""
+        if (cls, lowers_apart) not in self._batches:
+            kernel = unlowered(column_kernel(cls)) if lowers_apart else column_kernel(cls)
+            aggregate = Aggregate(replace(self.spec, monoid=cls.form(self.spec.monoid)), kernel)
             columns = self.columns
             source = self.rows.source
             if source is not None:
                 columns = [column.take(array(source)) for column in columns]
-            self._batches[cls] = AggregateBatch(aggregate, columns, len(self.rows), self.threads.run)
-        return self._batches[cls]
+            batch = AggregateBatch(aggregate, columns, len(self.rows), self.threads.run)
+            self._batches[cls, lowers_apart] = batch
+        return self._batches[cls, lowers_apart]
 
     def among(self, given: CountBounds | RangeBounds) -> CountBounds | RangeBounds:
         """Bounds among the rows that the aggregate reads."""

@@ -17,6 +17,8 @@ from sash.engine.aggregate_batch import Aggregate, is_exact
 from sash.engine.arrow_arrays import all_true
 from sash.engine.batch_columns import BatchColumns
 from sash.engine.chunk_log import CodeMapping
+from sash.engine.failed_results import FailedResults
+from sash.engine.lowered_results import LoweredResults, unlowered
 from sash.engine.value_compare import differ
 from sash.engine.value_encoder import ValueEncoder
 from sash.kernels.loops import eager_changes
@@ -35,6 +37,7 @@ from sash.kernels.loops.eager_kernel import (
 from sash.kernels.loops.eager_windows import ON
 from sash.kernels.loops.loop_cache import call_loop
 from sash.plan.bound_query import AggregateSpec
+from sash.plan.fallible import lower_may_fail
 
 FEW_ANSWERS = 256
 """Up to this many ranges, the arrays for results are reused: allocating them takes 5 µs."""
@@ -49,11 +52,17 @@ class MovedRows(NamedTuple):
 
 
 class EagerAggregate:
-    """One aggregate over the rows of all slots. `anchors`: the number of windows that have bases."""
+    """One aggregate over the rows of all slots. `anchors`: the number of windows that have bases.
 
-    def __init__(self, spec: AggregateSpec, anchors: int) -> None:
+    `tolerant`: results that fail are null.
+    """
+
+    def __init__(self, spec: AggregateSpec, anchors: int, tolerant: bool = False) -> None:
         self.spec, self.anchors = spec, anchors
-        aggregate = Aggregate(spec, EagerKernel)
+        lowers_apart = tolerant and lower_may_fail(spec.monoid, spec.types)
+        aggregate = Aggregate(spec, unlowered(EagerKernel) if lowers_apart else EagerKernel)
+        self._lowered = LoweredResults(0, spec, None, tolerant=True) if lowers_apart else None
+        """Lowers the states that the trees return; None if they return results."""
         self.kernel: EagerKernel = aggregate.kernel
         self.values = ValueEncoder(aggregate, self._recode)
         self.dictionaries = self.values.dictionaries
@@ -107,10 +116,14 @@ class EagerAggregate:
 
     # ---- results ----
 
-    def column(self, found: RangeResults, ranges: LabelRanges, places: Ints) -> pa.Array:
-        """Some results as a column."""
+    def column(
+        self, found: RangeResults, ranges: LabelRanges, places: Ints, failures: FailedResults | None = None
+    ) -> pa.Array:
+        """Some results as a column; `failures` counts those that fail."""
         valid = found.valid[places]
-        if self.values.plain_result is not None and valid.all():  # no conversion: a third of the time
+        if (
+            self._lowered is None and self.values.plain_result is not None and valid.all()
+        ):  # no conversion: a third of the time
             return self.values.plain_column(found.out[0][places])
         if isinstance(found.out, list):
             leaves: Any = [found.out[i] for i in places.tolist()]
@@ -119,6 +132,13 @@ class EagerAggregate:
         empty = valid  # unused where there is a result
         if self.spec.monoid.empty is not None:
             empty = (ranges.table[places, ON] > 0) & (found.presence[places] == 0)
+        if self._lowered is not None:
+            made = self._lowered.lowered(leaves, valid, empty, self.dictionaries)
+            if failures is not None and self._lowered.failed:
+                error = self._lowered.failed[-1].error
+                text = f"the aggregate {self.spec.name!r} failed with {type(error).__name__}: {error}"
+                failures.note(len(self._lowered.failed), text)
+            return made
         return self.values.aggregate.column(leaves, valid, empty, self.dictionaries)
 
     def compare(self, found: RangeResults, ranges: LabelRanges, pairs: Ints, changed: Flags, moved: MovedRows) -> None:
@@ -132,7 +152,7 @@ class EagerAggregate:
             arguments: Any = (pairs, table, held, entered, left, moved.labels, changed)
             call_loop(eager_changes.compare_inputs, "", arguments)
             return
-        if not self.kernel.compiled:
+        if not self.kernel.compiled or self._lowered is not None:
             self._compare_columns(found, ranges, pairs, changed)
             return
         alike = np.empty(len(pairs), np.bool_)

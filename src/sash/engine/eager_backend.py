@@ -14,6 +14,7 @@ from sash.engine.eager_codec import EagerCodec
 from sash.engine.eager_engine import EagerEngine
 from sash.engine.eager_lookup import EagerLookup
 from sash.engine.eager_pages import EagerPages
+from sash.engine.failed_results import FailedResults
 from sash.engine.lookup import Pairs
 from sash.engine.metrics import Progress
 from sash.engine.output import Output
@@ -36,8 +37,17 @@ class EagerBackend(Backend):
 
     # ---- a call ----
 
+    @property
+    def failures(self) -> list[FailedResults]:
+        return [self.engine.state.failures, self.engine.results.projector.failures]
+
+    def is_compiled(self, number: int) -> bool:
+        return self.engine.state.aggregates[number].kernel.compiled
+
     def begin(self) -> None:
         """Begin a call. The engine has a journal of its own."""
+        for one in self.failures:
+            one.clear()
         if self.durable is not None:
             self.durable.transaction.begin()
 

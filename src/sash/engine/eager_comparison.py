@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sash.engine.compared_cells import ComparedCell
 from sash.engine.eager_aggregate import EagerAggregate, MovedRows
+from sash.engine.failed_results import FailedResults
 from sash.engine.projected_results import Projector, flags
 from sash.engine.value_compare import differ
 from sash.kernels.loops.array_types import Flags, Ints
@@ -27,10 +28,16 @@ class Answered(NamedTuple):
     answers: Sequence[RangeResults]
     ranges: LabelRanges
     moved: MovedRows
+    failures: FailedResults
 
     def column(self, number: int, places: Ints) -> pa.Array:
         """The results of an aggregate at some places."""
         return self.aggregates[number].column(self.answers[number], self.ranges, np.ascontiguousarray(places))
+
+    def emitted(self, number: int, places: Ints) -> pa.Array:
+        """As `column`, for results that are emitted: those that fail are counted."""
+        places = np.ascontiguousarray(places)
+        return self.aggregates[number].column(self.answers[number], self.ranges, places, self.failures)
 
     def compare(self, number: int, pairs: Ints, changed: Flags) -> None:
         """Mark the results of an aggregate that have changed."""
@@ -55,7 +62,7 @@ def mark_changed(
         if not len(pairs):
             continue
         if one.output is not None:
-            new, old = (projector.output(one.output, side(number)) for number in range(2))
+            new, old = (projector.output(one.output, side(number), counted=False) for number in range(2))
             changed[pairs[differ(new, old), 2]] = True
         elif one.cell.counter is None:
             found.compare(one.cell.aggregate, pairs, changed)

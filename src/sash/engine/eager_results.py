@@ -96,7 +96,7 @@ class RowResults:
         state, rows, changed, ranges = self.state, self.state.rows, affected.changed, affected.ranges
         count = len(changed)
         moved = MovedRows(affected.change.entered, affected.change.left, rows.labels)
-        answered = Answered(state.aggregates, answers, ranges, moved)
+        answered = Answered(state.aggregates, answers, ranges, moved, state.failures)
         if len(affected.pairs):
             self._compare(answered, affected.pairs, changed)
         out = np.empty((3, count), np.int64)
@@ -109,7 +109,7 @@ class RowResults:
         rows.set_revisions(rids, revision)
         columns = rows.columns.take(rids)
         columns += self.projector.outputs(
-            lambda window, number: answered.column(number, at + (ranges.split + window * count))
+            lambda window, number: answered.emitted(number, at + (ranges.split + window * count))
         )
         columns = self._finished(columns, rids, revision)
         removed = affected.change.removed.rids

@@ -129,7 +129,7 @@ class SlideResults:
 
     def after(self, affected: AffectedSlides, answers: list[RangeResults]) -> list[pa.Array]:
         """The columns of results that are new or have changed."""
-        answered = Answered(self.state.aggregates, answers, affected.ranges, affected.moved)
+        answered = Answered(self.state.aggregates, answers, affected.ranges, affected.moved, self.state.failures)
         parts = [
             (self._time_changed if window.slide == "time" else self._rows_changed)(place, affected, answered)
             for place, window in enumerate(self.windows)
@@ -327,7 +327,7 @@ class SlideResults:
         keys, count = self.state.keys.keys(some.slots), len(some.slots)
         columns = self.output.slide_head(keys, place, some.starts, some.ends)
         blank = pa.array(emptied, pa.bool_()) if emptied.any() else None
-        for column in self.projector.of_slides(place, count, lambda _, number: answered.column(number, some.places)):
+        for column in self.projector.of_slides(place, count, lambda _, number: answered.emitted(number, some.places)):
             if blank is not None:
                 places = np.where(emptied, -1, np.arange(count))
                 column = column.take(array(places, ~emptied))  # noqa: PLW2901

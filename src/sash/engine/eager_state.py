@@ -12,6 +12,7 @@ from sash.engine.eager_aggregate import EagerAggregate, subset
 from sash.engine.eager_change import EagerJournal, RowChanges
 from sash.engine.eager_rows import NewRows, OrderedRows
 from sash.engine.eager_rules import WindowRules
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_table import KeyTable
 from sash.engine.key_values import decoded_schema
 from sash.engine.time_numbers import Watermark, beyond, earliest
@@ -43,7 +44,10 @@ class EagerState:
         self.plain = decoded_schema(bound_query.schema)
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
         self.rows = OrderedRows(bound_query, self.rules, self.plain)
-        self.aggregates = [EagerAggregate(spec, self.rules.anchors) for spec in bound_query.aggregates]
+        tolerant = bound_query.query.options.failed == "side"
+        self.aggregates = [EagerAggregate(spec, self.rules.anchors, tolerant) for spec in bound_query.aggregates]
+        self.failures = FailedResults()
+        """The emitted results of this call that have failed."""
         self.rows.add_followers(*self.aggregates)
         self.asked = [bound_query.projection.windows_of(number) for number in range(len(self.aggregates))]
         """By aggregate: the windows over which it is asked for."""

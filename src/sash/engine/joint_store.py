@@ -32,17 +32,10 @@ class JointStore(StoreOwner):
 
     def _check(self) -> bool:
         """Has the store state of these queries? Raises PageError if it has that of others."""
-        root, header = self.store.get_many([ROOT, HEADER])
-        if root is None and header is None:
-            return False
-        if root is None or header is not None:
-            raise PageError(f"the store {self.store!r} has the state of a single query: open it with that query")
-        items = unwrap(root, KIND, ANY, _LABEL)
-        with decoding(_LABEL):
-            meta = read_json(items[0])
-        check_meta(meta, {"groups": list_of(list_of(text()))}, _LABEL)
-        require_groups(f"the store {self.store!r}", meta["groups"], self.groups)
-        return True
+        stored = stored_groups(self.store)
+        if stored is not None:
+            require_groups(f"the store {self.store!r}", stored, self.groups)
+        return stored is not None
 
     def part(self, number: int) -> StorePart:
         """The pages of one operator."""
@@ -68,6 +61,21 @@ class JointStore(StoreOwner):
     def discard(self) -> None:
         """Discard the uncommitted pages."""
         self._waiting = {}
+
+
+def stored_groups(store: Store) -> list[list[str]] | None:
+    """The queries of each operator whose state a store has; None if it is empty. Raises PageError for other state."""
+    root, header = store.get_many([ROOT, HEADER])
+    if root is None and header is None:
+        return None
+    if root is None or header is not None:
+        raise PageError(f"the store {store!r} has the state of a single query: open it with that query")
+    items = unwrap(root, KIND, ANY, _LABEL)
+    with decoding(_LABEL):
+        meta = read_json(items[0])
+    check_meta(meta, {"groups": list_of(list_of(text()))}, _LABEL)
+    found: list[list[str]] = meta["groups"]
+    return found
 
 
 class StorePart:

@@ -22,7 +22,8 @@ from sash.engine.arena import RingRanges
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.chunk_log import CodeMapping
 from sash.engine.element_counts import ElementCounts
-from sash.engine.lowered_results import NOT_ASKED, CountedColumn, gives_states, loop_monoid, views_of
+from sash.engine.failed_results import FailedResults
+from sash.engine.lowered_results import NOT_ASKED, CountedColumn, gives_states, loop_monoid, unlowered, views_of
 from sash.engine.rank_labels import RankLabels
 from sash.engine.result_columns import ResultColumns, ResultFailed
 from sash.engine.size_groups import starts_by_size
@@ -43,6 +44,7 @@ from sash.kernels.loops.live_kernel import (
     ValueCounts,
 )
 from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.plan.fallible import lower_may_fail
 from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
 from sash.plan.state_sharing import Member
 
@@ -88,23 +90,30 @@ class LiveAggregate(ElementCounts):
         structures: Sequence[type[InOrder] | None],
         table: SlotTable,
         name: str,
+        failures: FailedResults,
     ) -> None:
         arena = assigner.arena if isinstance(assigner, ArenaAssigner) else None
         super().__init__(table, arena, name, assigner.elements == "rows")
-        self.assigner = assigner
+        self.assigner, self.failures = assigner, failures
         kinds = tuple(dict.fromkeys(structure for structure in structures if structure is not None))
         spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
-        aggregate = Aggregate(
-            spec, lambda m, kinds_, warn: LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
-        )
+        states, tolerant = gives_states(group), assigner.bound_query.query.options.failed == "side"
+
+        def kernel(m: Any, kinds_: Any, warn: bool) -> LiveKernel:
+            return LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
+
+        lowers_apart = tolerant and not states and lower_may_fail(spec.monoid, spec.types)
+        aggregate = Aggregate(spec, unlowered(kernel) if lowers_apart else kernel)
         self.kernel: LiveKernel = aggregate.kernel
         self.values = ValueEncoder(aggregate, self._recode)
         self.dictionaries = self.values.dictionaries
-        self.views = views_of(group, aggregate, gives_states(group))
+        self.views = views_of(group, aggregate, states or lowers_apart, tolerant)
         """The results of each aggregate of the group."""
         self._compact_above = dict.fromkeys(self.dictionaries, LARGE)
         """By dictionary: the number of values above which it is due for compaction."""
-        self._columns = ResultColumns(self.views, self.values, assigner.bound_query.query.emit == "final")
+        is_final = assigner.bound_query.query.emit == "final"
+        self._columns = ResultColumns(self.views, self.values, is_final, states or lowers_apart)
+        self.take_failed = self._columns.take_failed
         inputs, none, slots, places = self.kernel.no_rows()
         self.no_rows = RowsToLift(inputs, none, slots, places, NO_FLAGS)
         """No rows to lift."""

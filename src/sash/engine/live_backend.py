@@ -7,6 +7,7 @@ rows ──▶ reorder buffer ──▶ engine ──▶ emitter ──▶ resul
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -18,6 +19,7 @@ from sash.engine.bounded_finish import close_groups, closes_in_groups
 from sash.engine.closed_lookup import holds_own_time
 from sash.engine.durable_state import DurableMark, DurableState
 from sash.engine.emitter import ChangeEmitter
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_values import decoded_schema, key_column
 from sash.engine.live_engine import LiveEngine
 from sash.engine.lookup import Lookup, Pairs
@@ -57,14 +59,33 @@ class LiveBackend(Backend):
             self.bound = MemoryBound(limit, self.durable, self.engine, self.buffer, self.emitter)
         self._marks: tuple[BufferState | None, DurableMark | None] | None = None
         self._given: TimedRows | None = None
+        self._check: Callable[[TimedRows], TimedRows] | None = None
         self._in_groups = False
         """Whether the current call closes keys in groups: it has released keys that the store still has."""
 
     # ---- a call ----
 
+    @property
+    def failures(self) -> list[FailedResults]:
+        return [self.engine.failures, *self.output.failures]
+
+    @property
+    def buffers(self) -> bool:
+        return self.buffer is not None
+
+    def check_released(self, check: Callable[[TimedRows], TimedRows]) -> None:
+        self._check = check
+
+    def is_compiled(self, number: int) -> bool:
+        aggregates = self.engine.all_aggregates
+        return all(one.kernel.compiled for one in aggregates if any(view.number == number for view in one.views))
+
     def begin(self) -> None:
         """Begin a call: save what is needed to undo it."""
         self._given = None
+        for one in self.failures:
+            one.clear()
+        self._check = None
         self.engine.drop_journal()
         self._in_groups = False
         if self.emitter is not None:
@@ -144,7 +165,8 @@ class LiveBackend(Backend):
                 self.buffer.push_and_release(rows, None)
             if self.buffer is not None:
                 self._given = given = time_sorted(given)  # once, for the buffer and for its pages
-        return given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
+        found = given if self.buffer is None else self.buffer.push_and_release(given, now, closing)
+        return found if self._check is None else self._check(found)
 
     def sorted_step(self, given: TimedRows, rest: int, before: Watermark, closing: bool) -> pa.RecordBatch:
         """Process the first `rest` of sorted rows; `before`: the time of the last row; `closing`: none will follow."""

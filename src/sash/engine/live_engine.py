@@ -22,6 +22,7 @@ from sash.engine import step_data
 from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.arena import SMALL
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_retention import KeyRetention
 from sash.engine.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.key_values import key_column
@@ -62,7 +63,8 @@ class LiveEngine:
         self.by = [bound_query.schema.get_field_index(name) for name in bound_query.by]
         self.keys_differ = any(pa.types.is_floating(kind) for kind in self.keys.types)
         """Whether equal keys may have different bits: -0.0 and 0.0, several NaN."""
-        self.groups = build_groups(plan, self.table)
+        self.failures = FailedResults()
+        self.groups = build_groups(plan, self.table, self.failures)
         self.assigners = [group.assigner for group in self.groups]
         self.all_aggregates = [aggregate for group in self.groups for aggregate in group.aggregates]
         changes = bound_query.query.emit == "changes"

@@ -10,6 +10,7 @@ from sash.aggregators.in_order import InOrder
 from sash.aggregators.running import Running
 from sash.engine.ahead_assigner import AheadAssigner
 from sash.engine.batch_columns import BatchColumns
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_table import KeyTable
 from sash.engine.live_aggregate import LiveAggregate, RowsToLift
 from sash.engine.lowered_results import NOT_ASKED
@@ -58,7 +59,7 @@ class LiveGroup(NamedTuple):
         try:
             assigned = self.assigner.assign(rows)
         except AggregateError as failed:
-            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
+            raise failure("the policy", failed, f"at {rows.format_row(failed.place)}") from failed.error
         to_lift = []
         for aggregate in self.aggregates:
             try:
@@ -82,7 +83,7 @@ class LiveGroup(NamedTuple):
         try:
             windows = taken.assigned.results(rows, endings)
         except AggregateError as failed:
-            raise failure("the policy", failed, rows.format_row(failed.place)) from failed.error
+            raise failure("the policy", failed, f"at {rows.format_row(failed.place)}") from failed.error
         return self.computed(windows, rows, taken.to_lift, keys, rows)
 
     def computed(
@@ -108,6 +109,11 @@ class LiveGroup(NamedTuple):
                 raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):
                 made[view.number] = by_window
+            if failed_results := aggregate.take_failed():
+                last = failed_results[-1]
+                where = failed_place(bound_query, keys, last, ending_at)
+                found = aggregate_failure(bound_query, last.number, last, where)
+                aggregate.failures.note(len(failed_results), str(found))
         return [
             WindowResults(
                 window, [of[w].column for of in made], [of[w].low for of in made], [of[w].high for of in made]
@@ -116,8 +122,8 @@ class LiveGroup(NamedTuple):
         ]
 
 
-def build_groups(plan: Plan, table: SlotTable) -> list[LiveGroup]:
-    """The groups of a plan, whose state is in a slot table."""
+def build_groups(plan: Plan, table: SlotTable, failures: FailedResults) -> list[LiveGroup]:
+    """The groups of a plan, whose state is in a slot table. `failures` counts results that fail and are null."""
     bound_query, found = plan.bound_query, []
     for number, group in enumerate(plan.groups):
         looks_ahead = bound_query.windows[group.windows[0]].shift > 0
@@ -128,7 +134,8 @@ def build_groups(plan: Plan, table: SlotTable) -> list[LiveGroup]:
             if asked_windows(bound_query, sharing, group):
                 owner = sharing[0].number
                 structures = [_structure(plan.choices.get((place, owner))) for place in group.windows]
-                aggregates.append(LiveAggregate(sharing, assigner, structures, table, f"a{number}.{owner}"))
+                name = f"a{number}.{owner}"
+                aggregates.append(LiveAggregate(sharing, assigner, structures, table, name, failures))
         found.append(LiveGroup(assigner, aggregates))
     return found
 

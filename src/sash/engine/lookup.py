@@ -192,6 +192,7 @@ class Lookup:
             key = self.engine.keys.keys(failed.window.slots[failed.place : failed.place + 1])
             where = "the lookup" + format_key(self.bound_query.by, key)
             raise aggregate_failure(self.bound_query, failed.number, failed, where) from failed.error
+        aggregate.take_failed()  # they are counted where they are emitted
         return {
             view.number: [one.column for one in results] for view, results in zip(aggregate.views, found, strict=True)
         }

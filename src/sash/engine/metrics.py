@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from sash.engine.failed_rows import FailedRows
 from sash.engine.reorder_buffer import TimedRows
 from sash.engine.time_numbers import Watermark
 from sash.plan.time_axis import Number
 
 
 class RowCounts(NamedTuple):
-    """Counters: rows received, results, late rows and untimed rows."""
+    """Counters: rows received, results, late, untimed and failed rows, and results that failed."""
 
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
     untimed: int = 0
+    failed: int = 0
+    failed_results: int = 0
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,18 @@ class Metrics:
     rows_out: int = 0
     late: int = 0
     untimed: int = 0
+    failed: int = 0
+    """Rows on which an aggregate failed, and that entered no window; see `Options(failed="side")`."""
+    failed_results: int = 0
+    """Results that are null because an aggregate failed on them; what rows of equal time share counts once."""
     keys: int = 0
     elements: int = 0
     """Elements that windows still need, and rows in the reorder buffer."""
     state_bytes: int = 0
     pages_read: int = 0
     pages_written: int = 0
+    last_failure: str = ""
+    """The message of the last row or result that failed, since the operator was opened."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +56,15 @@ class Progress:
     rows_out: int = 0
     late: int = 0
     untimed: int = 0
+    failed: int = 0
+    failed_results: int = 0
     before: Number | None = None
     """In mode "sorted": the time of the last row."""
     held: TimedRows | None = None
     """In mode "sorted": the last rows of equal key and time, because more of them may follow."""
     late_rows: tuple[pa.RecordBatch, ...] = ()
+    failed_rows: tuple[FailedRows, ...] = ()
+    last_failure: str = ""
     offset: Any = None
     """The caller's position in its source."""
     newest: Watermark = None
@@ -60,7 +73,7 @@ class Progress:
     @property
     def counts(self) -> RowCounts:
         """The counters."""
-        return RowCounts(self.rows_in, self.rows_out, self.late, self.untimed)
+        return RowCounts(self.rows_in, self.rows_out, self.late, self.untimed, self.failed, self.failed_results)
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,8 @@ class Uncommitted:
     late_rows: pa.RecordBatch
     """The rows of this call that were late or untimed, as they came."""
     watermark: Any
+    failed_rows: pa.RecordBatch | None = None
+    """The rows of this call on which an aggregate failed, with the message in `_error`."""
 
 
 BeforeCommit = Callable[[Uncommitted], None]

@@ -89,7 +89,7 @@ def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Op
     settle(mine.engine, finite(old.progress.watermark) if is_timed else None)
     if theirs.buffer is not None and mine.buffer is not None and len(theirs.buffer):
         waiting = _rows(theirs.buffer.rows(), new)
-        new.opened.fallible.check(waiting.table)
+        new.opened.checks.failures(waiting.table)
         mine.buffer.push_and_release(waiting, None)
     new.continue_from(_progress(old.progress, new))
     return new
@@ -110,7 +110,8 @@ def _progress(now: Progress, new: Operator) -> Progress:
     assert new.schema is not None
     held = None if now.held is None else _rows(now.held, new)
     late = tuple(batch.select(new.schema.names) for batch in now.late_rows)
-    return replace(now, {"held": held, "late_rows": late})
+    failed = tuple(one._replace(rows=one.rows.select(new.schema.names)) for one in now.failed_rows)
+    return replace(now, {"held": held, "late_rows": late, "failed_rows": failed})
 
 
 def _rows(rows: TimedRows, new: Operator) -> TimedRows:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, together
 from sash.engine.atomic_calls import AtomicCalls, Work
+from sash.engine.failed_rows import failed_schema
 from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
 from sash.engine.live_backend import LiveBackend
 from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
@@ -156,6 +157,19 @@ class Operator(AtomicCalls):
             self.progress = replace(self.progress, {"late_rows": ()})
             return together(late, self.schema)
 
+    def failed_rows(self) -> pa.RecordBatch:
+        """Return the rows on which an aggregate failed since the last call, with the message in the column `_error`.
+
+        There are some only with `Options(failed="side")`; without it the first is an error.
+        """
+        self._require_schema("failed_rows")
+        assert self.schema is not None
+        with self._single:
+            self._recover()
+            found = [failed.batch() for failed in self.progress.failed_rows]
+            self.progress = replace(self.progress, {"failed_rows": ()})
+            return together(found, failed_schema(self.schema))
+
     def snapshot(self) -> bytes:
         """Return the whole state, for `Operator.restore`. Raises TypeError for a store outside of memory."""
         self._require_schema("snapshot")
@@ -174,7 +188,8 @@ class Operator(AtomicCalls):
         else:
             raise TypeError(f"the state is in the store {self.store!r}: open an operator on that store instead")
         kind = SnapshotKind(self.schema, self.bound_query.fingerprint, self.mode)
-        return pack_snapshot(kind, dict(store.items()), now.late_rows)
+        failed = [one.batch() for one in now.failed_rows]
+        return pack_snapshot(kind, dict(store.items()), now.late_rows, failed)
 
     @classmethod
     def restore(cls, query: Query, data: bytes, *, clock: Callable[[], float] | None = None) -> Operator:
@@ -195,6 +210,8 @@ class Operator(AtomicCalls):
         operator.store = None
         if found.late_rows:
             operator.progress = replace(operator.progress, {"late_rows": found.late_rows})
+        if found.failed_rows:
+            operator.progress = replace(operator.progress, {"failed_rows": found.failed_rows})
         return operator
 
     # ---- from one micro-batch to the next ----
@@ -213,7 +230,7 @@ class Operator(AtomicCalls):
         """Continue on another store whose state has this operator's token: nothing is read from it."""
         self.store, self.clock = store, clock
         self.opened.watermark_tracker.use_clock(clock)
-        self.progress = replace(self.progress, {"late_rows": ()})
+        self.progress = replace(self.progress, {"late_rows": (), "failed_rows": ()})
         durable = self._live.durable
         assert durable is not None
         durable.transaction.move(store)
@@ -323,28 +340,30 @@ class Operator(AtomicCalls):
         return found, changes
 
     def _taken(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
-        """Process rows that are not late, and return what is due. Raises ValueError if an expression fails.
+        """Process rows that are not late, and return what is due; rows that fail are set aside.
 
-        Such rows are refused on arrival: in the reorder buffer they would fail every later call.
+        Raises ValueError if an expression fails, unless such rows are to be set aside.
         """
-        self.opened.fallible.check(given.table)
         if self.mode == "sorted":
-            found, more = self._sorted_step(given, now, after)
-            changes.update(more)
-            return found
+            return self._sorted_step(given, now, changes, after)
+        given, _ = self._without_failed(given, now, changes, self._cautious or self.backend.buffers)
         return self.backend.step(given, finite(changes["watermark"]))
 
-    def _sorted_step(self, given: TimedRows, now: Progress, after: After) -> tuple[pa.RecordBatch, Changes]:
+    def _sorted_step(self, given: TimedRows, now: Progress, changes: Changes, after: After) -> pa.RecordBatch:
         """Take sorted rows. The last ones of equal key and time wait: more of them may follow."""
         if now.held is not None:
             given = joined_rows([now.held, given])
+        given, failed = self._without_failed(given, now, changes, self._cautious)
         sorted_rows, time = self.opened.sorted_rows, self.bound_query.time
         sorted_rows.check(given.table, given.time)
         hold = sorted_rows.waiting(given.table, given.time) if after == "peers" and time is not None else 0
         rest = len(given) - hold
         before = given.time[-1].item() if len(given) and time is not None else now.before
         result = self._live.sorted_step(given, rest, before, after == "nothing")
-        return result, {"before": before, "held": given.slice(rest, len(given)) if hold else None}
+        changes |= {"before": before, "held": given.slice(rest, len(given)) if hold else None}
+        if failed is not None and self.output.takes_late:
+            result = self.output.with_late(result, failed.rows, failed.arrival)
+        return result
 
     def _advance(self, reached: Any, now: Progress) -> tuple[pa.RecordBatch, Changes]:
         if now.watermark is not None and reached <= now.watermark:
@@ -356,8 +375,7 @@ class Operator(AtomicCalls):
         over: Changes = {"watermark": math.inf}
         if self.mode != "sorted":
             return self.backend.advance(None, closing=True), over
-        found, changes = self._sorted_step(self._live.nothing, now, "nothing")
-        return found, changes | over
+        return self._sorted_step(self._live.nothing, now, over, "nothing"), over
 
     def __repr__(self) -> str:
         now = None if self.schema is None else self.progress.watermark
@@ -368,5 +386,5 @@ def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     """A query over an iterator of batches: one batch of results for each, and one at the end."""
     operator = Operator(query)
     for found in operator.run(batches):
-        operator.late_rows()  # drop them: the caller has no access to the operator
+        operator.late_rows(), operator.failed_rows()  # drop them: the caller has no access to the operator
         yield found

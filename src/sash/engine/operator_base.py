@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.engine.closed_lookup import require_closed
 from sash.engine.eager_backend import EagerBackend
+from sash.engine.failed_rows import RowChecks
 from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.key_values import decoded_schema
 from sash.engine.live_backend import LiveBackend
@@ -21,7 +22,7 @@ from sash.engine.metrics import Metrics, Progress
 from sash.engine.output import Output
 from sash.engine.public_names import PublicNames
 from sash.engine.root_page import explained, has_state
-from sash.engine.row_errors import FallibleExpressions, RowLimits
+from sash.engine.row_errors import RowLimits
 from sash.engine.single_user import SingleUser
 from sash.engine.sorted_rows import SortedRows
 from sash.engine.state_header import Header
@@ -51,7 +52,7 @@ class OpenedQuery:
     """The ordered categories that all batches must have, by column."""
     watermark_tracker: WatermarkTracker
     limits: RowLimits
-    fallible: FallibleExpressions
+    checks: RowChecks
     output: Output
     sorted_rows: SortedRows
     backend: LiveBackend | EagerBackend
@@ -83,6 +84,8 @@ class OperatorBase(PublicNames):
         """Whether a call has begun and not succeeded."""
         self._succeeded = False
         """Whether a call has succeeded, and can still be undone."""
+        self._cautious = False
+        """Whether a row has failed: from then on rows are checked before they are lifted."""
 
     reads_only: ClassVar[bool] = False
     """Whether the state is used for lookups only."""
@@ -92,6 +95,7 @@ class OperatorBase(PublicNames):
         bound_query, plain, categories = self.query.bind(schema), decoded_schema(schema), schema_categories(schema)
         require_movable(plain)
         plan, output = self._plan(schema), self._output(schema)
+        backend = self._new_backend(plan, output)
         opened = OpenedQuery(
             schema=schema,
             bound_query=bound_query,
@@ -100,10 +104,10 @@ class OperatorBase(PublicNames):
             categories=categories,
             watermark_tracker=WatermarkTracker(bound_query, self.mode, self.clock),
             limits=RowLimits(bound_query),
-            fallible=FallibleExpressions(bound_query),
+            checks=RowChecks(bound_query, backend.is_compiled),
             output=output,
             sorted_rows=SortedRows(bound_query),
-            backend=self._new_backend(plan, output),
+            backend=backend,
         )
         self.progress = Progress() if self.store is None else self._reopen(opened)
         self._opened = opened
@@ -265,7 +269,7 @@ class OperatorBase(PublicNames):
             now = self.progress
             keys, elements, nbytes = self.backend.sizes
             elements += 0 if now.held is None else len(now.held)
-            return Metrics(*now.counts, keys, elements, nbytes, *self.backend.pages)
+            return Metrics(*now.counts, keys, elements, nbytes, *self.backend.pages, now.last_failure)
 
     def _require_schema(self, what: str) -> None:
         if self.schema is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from sash.engine.failed_rows import ERROR, FailedRows, failed_schema
 from sash.engine.root_page import ROOT, require_query
+from sash.kernels.loops.array_types import NO_INTS
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.stores import PageError
@@ -17,6 +20,9 @@ from sash.stores.envelope import damaged, decoding, fingerprint_of, unwrap, wrap
 _ANY = "0" * 32
 _LATE = "late"
 """The page of late rows."""
+
+_FAILED = "failed"
+"""The page of rows that have failed."""
 
 
 class SnapshotKind(NamedTuple):
@@ -34,16 +40,23 @@ class Snapshot(NamedTuple):
     mode: str
     pages: dict[str, bytes]
     late_rows: tuple[pa.RecordBatch, ...]
+    failed_rows: tuple[FailedRows, ...]
 
 
-def pack_snapshot(of: SnapshotKind, pages: dict[str, bytes], late_rows: tuple[pa.RecordBatch, ...]) -> bytes:
+def pack_snapshot(
+    of: SnapshotKind,
+    pages: dict[str, bytes],
+    late_rows: Sequence[pa.RecordBatch],
+    failed_rows: Sequence[pa.RecordBatch] = (),
+) -> bytes:
     """The bytes of a snapshot."""
-    if late_rows:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, of.schema) as writer:
-            for batch in late_rows:
-                writer.write_batch(batch)
-        pages = {**pages, _LATE: sink.getvalue().to_pybytes()}
+    for name, schema, batches in ((_LATE, of.schema, late_rows), (_FAILED, failed_schema(of.schema), failed_rows)):
+        if batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            pages = {**pages, name: sink.getvalue().to_pybytes()}
     inner = snapshots.pack(of.fingerprint, of.mode, pages)
     return wrap("operator", _ANY, [of.schema.serialize().to_pybytes(), inner])
 
@@ -67,10 +80,21 @@ def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
     _require_query(query, schema, inner, pages)
     if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
         raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not support")
-    late = pages.pop(_LATE, None)
-    with decoding(f"page {_LATE!r}"):
-        late_rows = () if late is None else tuple(read_stream(late, schema))
-    return Snapshot(schema, mode, pages, late_rows)
+    late, failed = (
+        _rows(pages, name, columns) for name, columns in ((_LATE, schema), (_FAILED, failed_schema(schema)))
+    )
+    failed_rows = (
+        FailedRows(rows.drop_columns([ERROR]), NO_INTS, [str(text) for text in rows.column(ERROR).to_pylist()])
+        for rows in failed
+    )
+    return Snapshot(schema, mode, pages, tuple(late), tuple(failed_rows))
+
+
+def _rows(pages: dict[str, bytes], name: str, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Remove a page of rows, and read it."""
+    data = pages.pop(name, None)
+    with decoding(f"page {name!r}"):
+        return [] if data is None else list(read_stream(data, schema))
 
 
 def _require_query(query: Query, schema: pa.Schema, inner: bytes, pages: dict[str, bytes]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array, no_rows, taken, together
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_values import decode, decoded_schema, encode_as
 from sash.engine.projected_results import Projector
 from sash.engine.step_data import OrderedSlides, StepResult, WindowRanges, WindowResults
@@ -82,6 +83,11 @@ class Output:
         known = {name: categories_of(bound_query.schema.field(source)) for name, source in names}
         places = self.schema.get_field_index
         return {places(name): found for name, found in known.items() if found is not None and places(name) >= 0}
+
+    @property
+    def failures(self) -> list[FailedResults]:
+        """The results of formulas that have failed and are null, of each query."""
+        return [self.projector.failures]
 
     def sort_by_key(self) -> None:
         """Order slides by slot and end from now on."""

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.expressions.arrow_evaluation import unchecked
+from sash.engine.failed_results import REMEDY, FailedResults
+from sash.expressions.arrow_evaluation import failing_rows, unchecked
 from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
@@ -27,6 +28,9 @@ class Projector:
     def __init__(self, bound_query: BoundQuery) -> None:
         self.projection, self.results = bound_query.projection, bound_query.projection.results
         self.is_plain = self.projection.is_plain
+        self.tolerant = bound_query.query.options.failed == "side"
+        self.failures = FailedResults()
+        """The results of formulas that have failed and are null, until its owner clears them."""
 
     def enough(self, cell: ResultCell, read: ReadPair) -> pa.Array | None:
         """Where an aggregate has at least `min_periods` inputs; None: everywhere."""
@@ -41,15 +45,27 @@ class Projector:
         values = read(cell.window, cell.aggregate)
         return values if enough is None else masked(values, enough)
 
-    def output(self, output: OutputSpec, read: ReadPair) -> pa.Array:
-        """A column of results. Raises ValueError, naming it, for an integer that does not fit 64 bits."""
+    def output(self, output: OutputSpec, read: ReadPair, counted: bool = True) -> pa.Array:
+        """A column of results. Raises ValueError, naming it, for an integer that does not fit 64 bits.
+
+        If results that fail are set aside they are null, and `counted`.
+        """
         cells = [self.cell(cell, read) for cell in output.cells]
         if output.tree is None:
             return cells[0]
         try:
             return unchecked(output.tree, lambda number: cells[int(number)], len(cells[0]))
         except pa.ArrowInvalid as error:
-            raise ValueError(f"the result {output.name!r}, {output.text}, does not fit its type: {error}") from None
+            text = f"the result {output.name!r}, {output.text}, does not fit its type: {error}"
+            if not self.tolerant:
+                raise ValueError(f"{text}; {REMEDY}") from None
+        failed = failing_rows(output.tree, lambda number: cells[int(number)], len(cells[0]))
+        if counted:
+            self.failures.note(len(failed), text)
+        fits = np.ones(len(cells[0]), np.bool_)
+        fits[list(failed)] = False
+        cells = [masked(column, pa.array(fits)) for column in cells]
+        return unchecked(output.tree, lambda number: cells[int(number)], len(cells[0]))
 
     def outputs(self, read: ReadPair) -> list[pa.Array]:
         """All results at each row, or of a lookup."""

@@ -24,7 +24,7 @@ from sash.engine.arrow_arrays import together
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.atomic_calls import Work
 from sash.engine.input_checks import json_copy, record_batch
-from sash.engine.joint_store import JointStore
+from sash.engine.joint_store import JointStore, stored_groups
 from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
 from sash.engine.observed_calls import ObservedCalls
 from sash.engine.operator import Operator
@@ -117,6 +117,9 @@ class QueriesOperator(ObservedCalls):
         combined = queries.groups(ordered=mode == "sorted")
         self.joint: JointStore | None = None
         if store is not None:
+            together = queries.groups(ordered=mode == "sorted", one_state=True)
+            if stored_groups(checked_store("store=", store)) == [list(one.members) for one in together]:
+                combined = together  # written before failed="side" was set
             self.joint = JointStore(checked_store("store=", store), [list(one.members) for one in combined])
         self.groups: list[QueryGroup] = []
         for number, query in enumerate(combined):
@@ -198,6 +201,10 @@ class QueriesOperator(ObservedCalls):
         """Return the rows that were late or untimed since the last call, by query; queries that share state agree."""
         with self._single:
             return self._all(lambda operator: operator.late_rows())
+
+    def failed_rows(self) -> Batches:
+        """Return the rows on which an aggregate of a query failed since the last call, with `_error`, by query."""
+        return self._each(lambda operator: operator.failed_rows())
 
     def snapshot(self) -> bytes:
         """Return the whole state, for `QueriesOperator.restore`. Raises TypeError for queries with a store."""
@@ -289,11 +296,13 @@ class QueriesOperator(ObservedCalls):
 
     def _uncommitted(self, found: Batches) -> Uncommitted:
         late: dict[str, pa.RecordBatch] = {}
+        failed: dict[str, pa.RecordBatch] = {}
         for group, before in self._before:
-            new = group.operator.progress.late_rows[len(before.late_rows) :]
-            late |= group.by_query(together(new, self.schema))
-        reached = self._named(group.by_query(group.operator.progress.watermark) for group in self.groups)
-        return Uncommitted(found, self._named([late]), reached)
+            reached = group.operator.progress
+            late |= group.by_query(together(reached.late_rows[len(before.late_rows) :], self.schema))
+            failed |= group.by_query(group.operator.newly_failed(before, reached))
+        watermark = self._named(group.by_query(group.operator.progress.watermark) for group in self.groups)
+        return Uncommitted(found, self._named([late]), watermark, self._named([failed]))
 
     def _recover(self) -> None:
         """Restore the state of all queries before a failed call. May be interrupted, and called again."""
@@ -328,5 +337,5 @@ def stream_queries(queries: Queries, batches: Iterable[pa.RecordBatch]) -> Itera
     """Queries over an iterator of batches: a dict of results for each, and one at the end."""
     operator = QueriesOperator(queries)
     for found in operator.run(batches):
-        operator.late_rows()  # drop them: the caller has no access to the operator
+        operator.late_rows(), operator.failed_rows()  # drop them: the caller has no access to the operator
         yield found

@@ -31,15 +31,23 @@ class ResultFailed(AggregateError):
 class ResultColumns:
     """Converts results of a group of aggregates that share a state.
 
-    `values` decodes results. All methods raise ResultFailed if an aggregate cannot be lowered.
+    `values` decodes results; `states`: results are states, which views lower. All methods raise ResultFailed if an
+    aggregate cannot be lowered; if its view sets such results aside, `failed` has them.
     """
 
-    def __init__(self, views: Sequence[ResultView], values: ValueEncoder, is_final: bool) -> None:
+    def __init__(self, views: Sequence[ResultView], values: ValueEncoder, is_final: bool, states: bool) -> None:
         self._views, self._dictionaries, self._plain_column = views, values.dictionaries, values.plain_column
-        self.is_plain = values.plain_result is not None and len(views) == 1
+        self.is_plain = values.plain_result is not None and len(views) == 1 and not states
         """Whether results are a column of 64-bit numbers."""
         self.counted = not (self.is_plain and is_final and values.aggregate.spec.monoid.empty is None)
         """Whether the numbers of values in windows are needed beside the results."""
+        self.failed: list[ResultFailed] = []
+        """The results that have failed and are null, until `take_failed`."""
+
+    def take_failed(self) -> list[ResultFailed]:
+        """The results that have failed since the last call."""
+        found, self.failed = self.failed, []
+        return found
 
     def running(self, results: LoopResults, found: WindowRanges) -> list[CountedColumn]:
         """The results of a running window, for each view."""
@@ -115,6 +123,9 @@ class ResultColumns:
             except AggregateError as failed:
                 place = int(back[failed.place]) if len(back) else failed.place
                 raise ResultFailed(place, failed.error, view.number, window) from failed.error
+            for one in view.failed:
+                place = int(back[one.place]) if len(back) else one.place
+                self.failed.append(ResultFailed(place, one.error, view.number, window))
         return made
 
 

@@ -57,7 +57,9 @@ def advance_pieces(operator: Operator, watermark: Number) -> Iterator[pa.RecordB
     work = operator.advancing_to(reached)
     before = operator.progress.watermark
     is_new = before is None or reached > before
-    if is_new and reached != math.inf and isinstance(backend, LiveBackend):
+    # rows in the buffer may fail, if they arrived with failed="error"; `call` sets them aside
+    is_safe = not operator.opened.checks.lifts
+    if is_new and is_safe and reached != math.inf and isinstance(backend, LiveBackend):
         if gives_pieces(backend.engine):
             yield from _slides(operator, backend, reached)
             return
@@ -80,7 +82,8 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterat
             rows_out += piece.num_rows
             yield piece
         newest = greater(now.newest, reached)
-        operator.save(replace(now, {"watermark": reached, "rows_out": rows_out, "newest": newest}))
+        changes = {"watermark": reached, "rows_out": rows_out, "newest": newest, **operator.failed_results(now)}
+        operator.save(replace(now, changes))
 
 
 def gives_pieces(engine: LiveEngine) -> bool:

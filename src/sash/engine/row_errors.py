@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import slide_grid
-from sash.engine.batch_columns import BatchColumns
+from sash.engine.failed_results import REMEDY
 from sash.engine.key_values import decode, format_key, format_row
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.derived_columns import is_fallible
 from sash.plan.time_axis import Number
 
 
@@ -49,20 +48,6 @@ class RowLimits:
                     )
 
 
-class FallibleExpressions:
-    """The expressions of a query that fail for some values, such as integers that overflow."""
-
-    def __init__(self, bound_query: BoundQuery) -> None:
-        specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
-        found = dict(column for spec in specs for column in spec.derived)
-        self.columns = [(name, tree) for name, tree in found.items() if is_fallible(tree)]
-
-    def check(self, table: pa.RecordBatch) -> None:
-        """Raises ValueError, naming the expression and the row, if one fails."""
-        if self.columns:
-            BatchColumns(table).derive(self.columns)
-
-
 def decreasing(name: str, before: Number, value: Number, row: str) -> ValueError:
     """The error of a Delta window's column that decreases."""
     return ValueError(
@@ -71,17 +56,23 @@ def decreasing(name: str, before: Number, value: Number, row: str) -> ValueError
 
 
 def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
-    """The exception of an aggregate's monoid, with the place where it was raised; with the columns for an overflow."""
+    """The exception of an aggregate's monoid, with the place where it was raised; with the columns for an overflow.
+
+    It names the option with which the call would have succeeded.
+    """
     spec = bound_query.aggregates[number]
+    where = f"at {where}"
     if isinstance(failed.error, OverflowError) and spec.columns:
         where += f", in the column {', '.join(map(repr, spec.columns))}"
+    if bound_query.query.options.failed == "error":
+        where += f"; {REMEDY}"
     return failure(f"the aggregate {spec.name!r}", failed, where)
 
 
 def failure(what: str, failed: AggregateError, where: str) -> Exception:
     """The exception of a monoid or policy, of the same type, with the place where it was raised."""
     kind = type(failed.error)
-    message = f"{what} failed with {kind.__name__}: {failed.error}; at {where}"
+    message = f"{what} failed with {kind.__name__}: {failed.error}; {where}"
     try:
         return kind(message)
     except Exception:  # a user-defined exception that takes other arguments

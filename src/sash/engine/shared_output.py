@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.engine.failed_results import FailedResults
 from sash.engine.key_table import KeyTable
 from sash.engine.operator import Operator
 from sash.engine.output import Output
@@ -35,6 +36,10 @@ class SharedOutput(Output):
         self.bound_query, self.mode = combination.bound_query, mode
         self.members = combination.members
         self.outputs = {name: Output(member.bound_query, mode) for name, member in self.members.items()}
+
+    @property
+    def failures(self) -> list[FailedResults]:
+        return [one for output in self.outputs.values() for one in output.failures]
 
     def sort_by_key(self) -> None:
         for output in self.outputs.values():

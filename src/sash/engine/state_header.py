@@ -24,11 +24,14 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.query_difference import described_state
 from sash.plan.time_axis import Number
 from sash.stores import PageError, Store
-from sash.stores.checks import check_meta, list_of, text
+from sash.stores.checks import COUNTER, check_meta, list_of, text
 from sash.stores.envelope import decoding
 
 _GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
 """Names of pages that an operator makes, and may delete."""
+
+_OPTIONAL = {"garbage": _GARBAGE, "failed": list_of(COUNTER, 2), "newest": NUMBER}
+"""Fields that a header may lack: pages to delete, numbers of rows and results that have failed, the newest time."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,8 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
         raise PageError(f"the state was written with hash version {meta['hash']}; this sash uses {HASH_VERSION}")
     if meta["mode"] != mode:
         raise PageError(f"the state was written in mode {meta['mode']!r}, not {mode!r}")
-    garbage, newest = meta.get("garbage", []), meta.get("newest")
-    check_meta({"garbage": garbage, "newest": newest}, {"garbage": _GARBAGE, "newest": NUMBER}, f"page {HEADER!r}")
+    garbage, failed, newest = meta.get("garbage", []), meta.get("failed", [0, 0]), meta.get("newest")
+    check_meta({"garbage": garbage, "failed": failed, "newest": newest}, _OPTIONAL, f"page {HEADER!r}")
     with decoding(f"page {HEADER!r}"):
         _check_buckets(buckets)
         _check_waiting(waiting, meta["page"])
@@ -126,7 +129,7 @@ def read_header(pages: Pages, mode: str, number: pa.DataType) -> tuple[Header, p
     pages.opened(meta["bytes"], garbage)
     held: dict[str, Any] = {"has_held": meta["held"] is not None, "held_generation": meta["held"] or 0}
     numbers_given = {name: meta[name] for name in ("number", "page", "token")}
-    counters = RowCounts(*meta["counters"])
+    counters = RowCounts(*meta["counters"], *failed)
     found = Header(watermark, before, counters, meta["offset"], meta["eager"], newest=newest, **held, **numbers_given)
     return found, buckets, waiting
 
@@ -145,7 +148,7 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "mode": mode,
         "watermark": _to_text(header.watermark),
         "before": _to_text(header.before),
-        "counters": list(header.counters),
+        "counters": list(header.counters[:4]),
         "offset": header.offset,
         "eager": header.eager,
         "held": None if header.held is None else pages.generation_of("held"),
@@ -154,6 +157,8 @@ def write_header(pages: Pages, header: Header, mode: str, buckets: pa.RecordBatc
         "token": header.token,
         "bytes": pages.nbytes,
     }
+    if any(header.counters[4:]):
+        meta["failed"] = list(header.counters[4:])
     if garbage := [name for name in pages.unneeded if name != HEADER]:  # it is written next
         meta["garbage"] = garbage
     if header.newest is not None:

@@ -21,8 +21,10 @@ from sash.engine.aggregate_batch import Aggregate, column_kernel
 from sash.engine.batch_columns import BatchColumns
 from sash.engine.column_inputs import Inputs, ResultColumn
 from sash.engine.ewm_columns import ewm_column, ewm_of
+from sash.engine.failed_results import REMEDY
 from sash.engine.key_values import decode
 from sash.engine.lag_columns import RangeOverflow, lag_column, lag_of
+from sash.engine.lowered_results import LoweredResults
 from sash.engine.many_sizes import FEWEST, together
 from sash.engine.order_columns import newest_values
 from sash.engine.projected_results import Projector
@@ -40,7 +42,7 @@ from sash.kernels.column.column_kernels import (
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
-from sash.plan.bound_query import WindowSpec
+from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 from sash.plan.time_axis import Number
 
@@ -109,6 +111,7 @@ class StatelessExecutor:
         self.plan, self.bound_query, self.clock = plan, plan.bound_query, clock
         self.projector = Projector(self.bound_query)
         self.threads = RowThreads(self.bound_query.query.options.threads or threads)
+        self.failed: list[AggregateError] = []
 
     def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
         """A column for each window and aggregate, in the order of the rows.
@@ -132,8 +135,17 @@ class StatelessExecutor:
         found: ResultCells = {}
         columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
-            found |= self._windows_of(p, Inputs(spec, columns, rows, self.threads), given)
+            found |= self._windows_of(p, self._inputs(spec, columns, rows), given)
         return found, given
+
+    def _inputs(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, *more: RowOrder) -> Inputs:
+        """The inputs of an aggregate. Raises ValueError if an expression fails, NeedsOperator to set rows aside."""
+        try:
+            return Inputs(spec, columns, rows, self.threads, *more)
+        except ValueError as error:
+            if self.bound_query.query.options.failed == "side":
+                raise NeedsOperator from error
+            raise ValueError(f"{error}; {REMEDY}") from None
 
     def _windows_of(self, p: int, inputs: Inputs, given: Sequence[CountBounds | RangeBounds]) -> ResultCells:
         """The results of an aggregate, by the numbers of window and aggregate."""
@@ -217,7 +229,7 @@ class StatelessExecutor:
         self, inputs: Inputs, window: WindowSpec, given: CountBounds | RangeBounds, structure: str
     ) -> ResultColumn:
         rows, spec = inputs.results, inputs.spec
-        on = _full(window, rows, given) if window.full else None
+        on = full_windows(window, rows, given) if window.full else None
         made = self._by_position(inputs, given, on) or weighted_mean_column(inputs, given, on, self.bound_query)
         if made is not None:
             return made
@@ -293,8 +305,15 @@ class StatelessExecutor:
             raise NeedsOperator from failed
         found[at] = out[0] if kernel.compiled else out
 
-    def _slid(self, inputs: Inputs, given: CountBounds | RangeBounds, structure: str, on: Flags | None) -> ResultColumn:
-        """Compute results with a structure over the bounds."""
+    def _slid(
+        self,
+        inputs: Inputs,
+        given: CountBounds | RangeBounds,
+        structure: str,
+        on: Flags | None,
+        lowers_apart: bool = False,
+    ) -> ResultColumn:
+        """Compute results with a structure over the bounds. `lowers_apart`: failed ones are null, and in `failed`."""
         rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"
@@ -302,7 +321,7 @@ class StatelessExecutor:
         ranges = self.threads.as_ranges(given, len(rows))
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
-            batch = inputs.batch(cls)
+            batch = inputs.batch(cls, lowers_apart)
             filled = self._filled(batch.non_null, ranges)
             wanted = on if filled is None else on & filled
             share = self.threads.share_fixed(ranges.longest)
@@ -310,7 +329,13 @@ class StatelessExecutor:
             out, valid = kernel.slide(cls, batch.states, (ranges.los, ranges.his), wanted, share)
         except AggregateError as failed:
             raise NeedsOperator from failed
-        return inputs.restored(batch.column(out, valid, np.zeros_like(on) if filled is None else on & ~filled))
+        empty = np.zeros_like(on) if filled is None else on & ~filled
+        if lowers_apart:
+            view = LoweredResults(0, inputs.spec, None, tolerant=True)
+            made = view.lowered(out, valid, empty, batch.dictionaries)
+            self.failed += view.failed
+            return inputs.restored(made)
+        return inputs.restored(batch.column(out, valid, empty))
 
     def _filled(self, non_null: Flags, ranges: RangeBounds) -> Flags | None:
         """Which windows hold a non-null row; None: all do."""
@@ -339,7 +364,7 @@ def _ordinals(rows: RowOrder) -> Numbers:
     return np.arange(1, len(rows) + 1) - np.repeat(rows.edges[:-1], lengths)
 
 
-def _full(window: WindowSpec, rows: RowOrder, given: CountBounds | RangeBounds) -> Flags:
+def full_windows(window: WindowSpec, rows: RowOrder, given: CountBounds | RangeBounds) -> Flags:
     if isinstance(given, RangeBounds):
         found: Flags = given.his - given.los >= int(window.size or 1)
         return found

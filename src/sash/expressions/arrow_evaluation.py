@@ -41,6 +41,24 @@ def chosen_rows(tree: Node, column: ReadColumn, rows: int, label: str) -> pa.Arr
     return found.fill_null(False)
 
 
+def failing_rows(tree: Node, column: ReadColumn, rows: int) -> dict[int, str]:
+    """The rows on which an expression fails, with the errors: found by halving, so that few of them cost little."""
+    names = tuple(dict.fromkeys(tree.columns()))
+    found: dict[int, str] = {}
+    parts = [(0, rows)]
+    while parts:
+        low, high = parts.pop()
+        try:
+            _value(tree, lambda name, a=low, b=high: column(name).slice(a, b - a))  # type: ignore[misc]
+        except pa.ArrowInvalid as error:
+            middle = (low + high) // 2
+            if high - low > 1:
+                parts += [(low, middle), (middle, high)]
+            elif rows:
+                found[low] = f"the expression {outermost(str(tree))!r} fails{_values(names, column, low)}: {error}"
+    return found
+
+
 def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
     """The values of an expression for each row. Raises Arrow's own error for a value that does not fit."""
     return as_array(_value(tree, column), rows)
@@ -59,8 +77,13 @@ def _failure(tree: Node, column: ReadColumn, rows: int, error: Exception) -> Val
             low = middle
         except pa.ArrowInvalid as found:
             high, error = middle, found
-    values = "".join(f", {name}={column(name)[low].as_py()!r}" for name in names)
-    return ValueError(f"the expression {outermost(str(tree))!r} fails at row {low}{values}: {error}")
+    where = f" at row {low}{_values(names, column, low, ', ')}"
+    return ValueError(f"the expression {outermost(str(tree))!r} fails{where}: {error}")
+
+
+def _values(names: Sequence[str], column: ReadColumn, row: int, start: str = " at ") -> str:
+    values = ", ".join(f"{name}={column(name)[row].as_py()!r}" for name in names)
+    return start + values if values else ""
 
 
 def _value(node: Node, column: ReadColumn) -> Datum:

@@ -47,9 +47,11 @@ def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
     spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
     keys = {name: own[name] for name in query.spine_by}
     given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
-    found = AsOfExecutor(bound_query.plan).as_of(
-        of_events.table, given, query.closed, encoded(of_events.read, bound_query.by)
-    )
+    executor = AsOfExecutor(bound_query.plan)
+    table = executor.without_failed(of_events.table)
+    codes = encoded(of_events.read, bound_query.by) if table is of_events.table else {}
+    found = executor.as_of(table, given, query.closed, codes)
+    executor.warn()
     made = [
         FrameResult(output.label, column, source_of(bound_query, output), events)
         for output, column in zip(bound_query.projection.outputs, found, strict=True)

@@ -7,14 +7,15 @@ frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import array
 from sash.engine.column_inputs import ResultColumn
+from sash.engine.failed_results import warn_failed
 from sash.engine.key_values import decode, encode_as
 from sash.engine.stateless import NeedsOperator, StatelessExecutor
 from sash.frames.adapter import Adapter, FrameResult
@@ -28,6 +29,9 @@ from sash.plan.planner import is_stateless
 from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
 from sash.plan.types import selects
+
+if TYPE_CHECKING:
+    from sash.engine.operator import Operator
 
 
 def run(query: Query, data: Any) -> Any:
@@ -90,7 +94,19 @@ def compute(query: Query, frame: Adapter) -> Any:
 
     operator = Operator(query, table.schema, mode="sorted")
     rows = ordered(table, operator.bound_query)
-    return result_frame(operator.bound_query, given, rows, operator.process_all(rows.table))
+    found = operator.process_all(rows.table)
+    return result_frame(operator.bound_query, given, with_failed(rows, operator), found)
+
+
+def with_failed(rows: SortedFrame, operator: Operator) -> SortedFrame:
+    """The rows in the order of an operator's results, which begin with the rows that failed. Warns if some did."""
+    now = operator.progress
+    warn_failed(now.failed, now.failed_results, now.last_failure)
+    if not now.failed_rows:
+        return rows
+    first = np.concatenate([failed.arrival for failed in now.failed_rows])
+    order = np.append(first, np.setdiff1d(np.arange(rows.table.num_rows), first))
+    return replace(rows, source=order if rows.source is None else rows.source[order])
 
 
 @dataclass(frozen=True)
@@ -150,10 +166,12 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
     bound_query = query.bind(table.schema)
     if not is_stateless(bound_query):
         return None
+    executor = StatelessExecutor(bound_query.plan)
     try:
-        found = StatelessExecutor(bound_query.plan).found(table, encoded(read, bound_query.by)).columns
+        found = executor.found(table, encoded(read, bound_query.by)).columns
     except NeedsOperator:
         return None
+    executor.projector.failures.warn()
     return frame_results(bound_query, found)
 
 

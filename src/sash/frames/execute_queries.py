@@ -29,6 +29,7 @@ from sash.frames.execute import (
     require_final,
     result_frame,
     run,
+    with_failed,
 )
 from sash.frames.frame_rows import encoded, ordered
 from sash.kernels.column.column_kernels import RowThreads
@@ -145,7 +146,9 @@ def _own(
 
 
 def _frame(view: QueryView, rows: SharedRows, cells: dict[tuple[int, int], ResultColumn]) -> Any:
-    columns = projected(Projector(view.bound_query), cells)
+    projector = Projector(view.bound_query)
+    columns = projected(projector, cells)
+    projector.failures.warn()
     return rows.given.frame.with_results(frame_results(view.bound_query, columns), None)
 
 
@@ -160,6 +163,7 @@ def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     operator = SharedOperator(group, rows.given.table.schema, mode="sorted")
     sorted_frame = ordered(rows.given.table, operator.bound_query, order)
     found = operator.process_all(sorted_frame.table)
+    sorted_frame = with_failed(sorted_frame, operator)
     views = group.combination(rows.given.table.schema).members
     return {
         name: result_frame(views[name].bound_query, rows.given, sorted_frame, found[name]) for name in group.members

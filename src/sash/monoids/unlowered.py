@@ -20,6 +20,7 @@ class Unlowered(Monoid):
         self.of = of
         self.identity, self.empty = of.identity, of.empty
         self.commutative, self.exact, self.domain = of.commutative, of.exact, of.domain
+        self.selective = of.selective
         self.interpreted_only = of.interpreted_only
         self.dump, self.load, self.name = of.dump, of.load, of.name
 
@@ -28,6 +29,9 @@ class Unlowered(Monoid):
 
     def combine(self, a: Any, b: Any) -> Any:
         return self.of.combine(a, b)
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        return self.of.picks_right(a, b)
 
     def lower(self, a: Any) -> Any:
         return a

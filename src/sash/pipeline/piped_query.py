@@ -85,6 +85,11 @@ class PipedWork(ABC, Generic[Running_co]):
     def counts(self) -> RowCounts:
         """The rows of all steps."""
 
+    @property
+    @abstractmethod
+    def last_failure(self) -> str:
+        """The message of the last row or result that failed; "" if none has."""
+
     def take(self, batch: pa.RecordBatch | None, offset: Any, before_commit: BeforeCommit) -> None:
         """Process a batch, or finish."""
         if batch is None:
@@ -130,6 +135,10 @@ class PipedQuery(PipedWork[Operator]):
 
     def counts(self) -> RowCounts:
         return self.operator.progress.counts
+
+    @property
+    def last_failure(self) -> str:
+        return self.operator.progress.last_failure
 
 
 class PipedQueries(PipedWork[QueriesOperator]):
@@ -190,7 +199,8 @@ class PipedQueries(PipedWork[QueriesOperator]):
         found: list[tuple[str | None, pa.RecordBatch]] = []
         for group in self.operator.groups:
             first = group.names[0]
-            own = Uncommitted(step.results[first], step.late_rows[first], step.watermark[first])
+            failed = None if step.failed_rows is None else step.failed_rows[first]
+            own = Uncommitted(step.results[first], step.late_rows[first], step.watermark[first], failed)
             found.append((", ".join(group.names), side_rows(group.operator.bound_query, plain, own, ())))
         nothing = Uncommitted(found[0][1], pa.RecordBatch.from_pylist([], self.operator.schema), None)
         found.append((None, side_rows(self.operator.groups[0].operator.bound_query, plain, nothing, malformed)))
@@ -200,12 +210,19 @@ class PipedQueries(PipedWork[QueriesOperator]):
         )
 
     def counts(self) -> RowCounts:
-        """All queries get all rows; a row that is late for several of them is counted once."""
+        """All queries get all rows; a row that is late or fails for several of them is counted once."""
         groups = self.operator.groups
         now = [group.operator.progress for group in groups]
         copies = [1 if isinstance(one.operator.output, SharedOutput) else len(one.names) for one in groups]
         results = sum(number * one.rows_out for number, one in zip(copies, now, strict=True))
-        return RowCounts(now[0].rows_in, results, max(one.late for one in now), max(one.untimed for one in now))
+        late, untimed = max(one.late for one in now), max(one.untimed for one in now)
+        failed, failed_results = max(one.failed for one in now), sum(one.failed_results for one in now)
+        return RowCounts(now[0].rows_in, results, late, untimed, failed, failed_results)
+
+    @property
+    def last_failure(self) -> str:
+        messages = [group.operator.progress.last_failure for group in self.operator.groups]
+        return next(filter(None, messages), "")
 
 
 def piped(query: Any, sink: Any, store: Store | None) -> tuple[AnyPipedWork, dict[str, Any]]:

@@ -71,8 +71,8 @@ def pipe(  # noqa: PLR0913 (public: keyword-only)
         a struct for each query, null in the rows of others.
     store: where the state is saved, with the position of the source, in every step. With it a run that was stopped or
         killed continues where it stopped; without it the state is in memory.
-    side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`. Without it
-        they are only counted.
+    side: a sink for rows that enter no window: late, untimed and malformed ones, with a column `_reason`; with
+        `Options(failed="side")` also those on which an aggregate failed. Without it they are only counted.
     batch_size: the maximum number of rows in a step, for files and Kafka. Batches of an iterable are not split.
     follow: at the end of the source wait for more rows, until stopped.
     finish: at the end of the source emit all results; no rows can follow then. True by default, unless `follow`.
@@ -243,6 +243,7 @@ class Pipeline:
         for sink in self.sinks:
             sink.publish(reached.epoch)
         self.work.operator.late_rows()  # drop them: they are counted, and in the side output
+        self.work.operator.failed_rows()
         if self.hooks.progress is not None:
             self.hooks.progress(self.summary())
 
@@ -250,9 +251,23 @@ class Pipeline:
         """A summary of all runs with the store so far."""
         at, operator = self.position, self.work.operator
         counts = RowCounts() if operator.schema is None else self.work.counts()
-        share = 1.0 if at.finished else share_read(self.source, at.source)
-        notes = tuple(self.source.problems), tuple(self.examples)
-        return Summary(at.epoch, *counts, at.malformed, operator.watermark, at.source, at.finished, *notes, share)
+        return Summary(
+            steps=at.epoch,
+            rows_in=counts.rows_in,
+            rows_out=counts.rows_out,
+            late=counts.late,
+            untimed=counts.untimed,
+            malformed=at.malformed,
+            watermark=operator.watermark,
+            offset=at.source,
+            finished=at.finished,
+            problems=tuple(self.source.problems),
+            examples=tuple(self.examples),
+            failed=counts.failed,
+            failed_results=counts.failed_results,
+            share=1.0 if at.finished else share_read(self.source, at.source),
+            last_failure="" if operator.schema is None else self.work.last_failure,
+        )
 
 
 def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:

@@ -3,6 +3,7 @@
 columns of the source │ _reason    _error   _where   _given
 the row               │ late                                   below the watermark
 the row               │ untimed                                its time is null, NaN, infinite, or too far ahead
+the row               │ failed     why                         an aggregate failed on it, with Options(failed="side")
 nulls                 │ malformed  why      file, …  bytes     it could not be decoded
 """
 
@@ -14,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine import Uncommitted
+from sash.engine.arrow_arrays import together
+from sash.engine.failed_rows import ERROR
 from sash.pipeline.source import MalformedRecord
 from sash.plan.bound_query import BoundQuery
 
@@ -32,12 +35,18 @@ def side_rows(
     bound_query: BoundQuery, schema: pa.Schema, step: Uncommitted, malformed: Sequence[MalformedRecord]
 ) -> pa.RecordBatch:
     """The rows of a step that enter no window, of this `side_schema`."""
-    late = step.late_rows
+    late, failed, count = step.late_rows, step.failed_rows, step.late_rows.num_rows
+    reasons, errors = _reasons(bound_query, late, step.watermark), [None] * count
+    if failed is not None and failed.num_rows:
+        reasons += ["failed"] * failed.num_rows
+        errors += failed.column(ERROR).to_pylist()
+        late = together([late, failed.drop_columns([ERROR])], late.schema)
+        count = late.num_rows
     columns: dict[str, Any] = {
-        "_reason": [*_reasons(bound_query, late, step.watermark), *["malformed"] * len(malformed)],
-        "_error": [*[None] * late.num_rows, *(record.reason for record in malformed)],
-        "_where": [*[None] * late.num_rows, *(record.where for record in malformed)],
-        "_given": [*[None] * late.num_rows, *(record.given for record in malformed)],
+        "_reason": [*reasons, *["malformed"] * len(malformed)],
+        "_error": [*errors, *(record.reason for record in malformed)],
+        "_where": [*[None] * count, *(record.where for record in malformed)],
+        "_given": [*[None] * count, *(record.given for record in malformed)],
     }
     nulls = [pa.nulls(len(malformed), field.type) for field in late.schema]
     rows = [pa.concat_arrays([column, empty]) for column, empty in zip(late.columns, nulls, strict=True)]

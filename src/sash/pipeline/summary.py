@@ -36,6 +36,12 @@ class Summary:
     """The first malformed records of this run."""
     share: float | None = None
     """About the share of the source that has been read, from 0 to 1; None if its end is unknown."""
+    failed: int = 0
+    """Rows on which an aggregate failed, with `Options(failed="side")`."""
+    failed_results: int = 0
+    """Results that are null because an aggregate failed on them."""
+    last_failure: str = ""
+    """The message of the last of them in this run."""
 
 
 @dataclass(frozen=True)

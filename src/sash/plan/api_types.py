@@ -31,6 +31,7 @@ Mode = Literal["rows", "given", "sorted"]
 """How an operator gets its watermark: from its rows, from `advance` alone, or not at all."""
 
 Prefer = Literal["throughput", "latency"]
+Failed = Literal["error", "side"]
 """What the choice of a structure optimizes."""
 
 StructureName = Literal[

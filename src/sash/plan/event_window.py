@@ -11,17 +11,18 @@ their aggregates are folded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
 from sash.aggregators.in_order import State
 from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
-from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
+from sash.plan.api_types import Aggregate, EventTime, Failed, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock, Length
 from sash.plan.evictor import EVICTORS, Evictor
-from sash.plan.loop_aggregate import LoopAggregate, LoopResult
+from sash.plan.loop_aggregate import AggregateFailed, LoopAggregate, LoopResult
+from sash.plan.options import FAILED
 from sash.plan.query_advice import loop_advice
 from sash.plan.time_axis import Number
 from sash.windows import Session, Time, WindowKind
@@ -42,6 +43,10 @@ class Window:
     prefer: what the choice of structures optimizes. "throughput": the least total time. "latency": only structures
         whose every single step has a constant cost.
     structure: the name of the structure of `sash.aggregators` to use instead, such as "DABA".
+    failed: what happens where an aggregate fails. "error": its exception is passed on. "side": an event on which an
+        expression, a condition or `lift` fails does not enter the window, and `push` returns None in place of each
+        result; a result whose `lower` fails is None. `failed`, `failed_results` and `last_failure` of the window
+        count and show them.
 
     >>> import sash
     >>> highest = sash.Window(3, sash.monoids.Max())
@@ -71,6 +76,7 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
+        failed: Failed = "error",
     ) -> None: ...
     @overload
     def __init__(
@@ -80,6 +86,7 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
+        failed: Failed = "error",
         **aggregates: Aggregate,
     ) -> None: ...
     def __init__(
@@ -90,12 +97,18 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
+        failed: Failed = "error",
         **aggregates: Aggregate,
     ) -> None:
         self._window = _checked_window(window)
-        for name, value in (("prefer", prefer), ("structure", structure)):
+        for name, value in (("prefer", prefer), ("structure", structure), ("failed", failed)):
             if isinstance(value, Aggregated | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
+        if failed not in FAILED:
+            raise ValueError(f"failed= must be 'error' or 'side'; got {failed!r}")
+        self._tolerant = failed == "side"
+        self.failed = self.failed_results = 0
+        self.last_failure = ""
         self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
         self._single = aggregate is not None
         named = _named_aggregates(aggregate, aggregates)
@@ -125,7 +138,12 @@ class Window:
         self._require_intact()
         now = self._read(time)
         place = self._evictor.place(x, now)
-        lifted = [aggregate.lifted(x, now) for aggregate in self._aggregates]
+        try:
+            lifted = [aggregate.lifted(x, now) for aggregate in self._aggregates]
+        except AggregateFailed as failed:
+            self._require_tolerant(failed)
+            self.failed += 1
+            return None if self._single else {result.name: None for result in self._results}
         try:
             if time is not None and now is not None:
                 self._clock.move(time, now)
@@ -176,10 +194,10 @@ class Window:
         oldest = self._entered - self._held
         if not self._has_formulas:
             if self._single:
-                return self._aggregates[0].result(oldest) if full else None
-            return {aggregate.name: aggregate.result(oldest) if full else None for aggregate in self._aggregates}
-        values = iter([aggregate.result(oldest) if full else None for aggregate in self._aggregates])
-        found = {result.name: result.value(values) for result in self._results}
+                return self._result(self._aggregates[0], oldest) if full else None
+            return {one.name: self._result(one, oldest) if full else None for one in self._aggregates}
+        values = iter([self._result(one, oldest) if full else None for one in self._aggregates])
+        found = {result.name: self._formula(result, values) for result in self._results}
         return found[""] if self._single else found
 
     def clear(self) -> None:
@@ -219,6 +237,29 @@ class Window:
         named = (f"{one.name}={one!r}" if one.name else repr(one) for one in self._results)
         arguments = [repr(self._window), *named]
         return f"<Window({', '.join(arguments)}): {self._held} event{'s' * (self._held != 1)}>"
+
+    def _result(self, aggregate: LoopAggregate, oldest: int) -> Any:
+        try:
+            return aggregate.result(oldest)
+        except AggregateFailed as failed:
+            self._require_tolerant(failed)
+            self.failed_results += 1
+            return None
+
+    def _formula(self, result: LoopResult, values: Iterator[Any]) -> Any:
+        try:
+            return result.value(values)
+        except ValueError as error:
+            self._require_tolerant(AggregateFailed(result.name, error))
+            self.failed_results += 1
+            return None
+
+    def _require_tolerant(self, failed: AggregateFailed) -> None:
+        """Note why an aggregate has failed. Raises its exception unless what fails is set aside."""
+        if not self._tolerant:
+            raise failed.error from failed.error.__cause__
+        label = f"the aggregate {failed.name!r}" if failed.name else "the aggregate"
+        self.last_failure = f"{label} failed with {type(failed.error).__name__}: {failed.error}"
 
     # ---- the steps of a push ----
 

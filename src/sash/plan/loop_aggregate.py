@@ -48,6 +48,14 @@ class RunningFold:
         return copy.copy(self)
 
 
+class AggregateFailed(Exception):
+    """An expression, `lift` or `lower` of an aggregate has raised an exception."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(str(error))
+        self.name, self.error = name, error
+
+
 class LoopResult:
     """A result of a window in a loop: an aggregate, or a formula of several.
 
@@ -125,10 +133,13 @@ class LoopAggregate:
     def lifted(self, x: Any, now: Number | None) -> tuple[bool, State]:
         """Whether the event has a value for this aggregate, and its lifted state.
 
-        Raises TypeError if the aggregate reads the time and there is none.
+        Raises TypeError if the aggregate reads the time and there is none, AggregateFailed if it fails on the event.
         """
         if self.bound is not None:
-            values = event_inputs(x, self.bound)
+            try:
+                values = event_inputs(x, self.bound)
+            except ValueError as error:  # of an expression; a missing column is a KeyError
+                raise AggregateFailed(self.name, error) from None
         else:
             values = x if self.inputs > 1 and isinstance(x, tuple) else (x,)
         if self.halflife is not None:
@@ -138,11 +149,20 @@ class LoopAggregate:
         for position, value in enumerate(values):
             if value is None and position not in self.nullable:
                 return False, self.monoid.identity
-        return True, self.monoid.lift(*values)
+        try:
+            return True, self.monoid.lift(*values)
+        except Exception as error:
+            raise AggregateFailed(self.name, error) from None
 
     def result(self, oldest: int) -> Any:
-        """The aggregate, lowered; `empty` if no event from the oldest on has a value."""
-        return self.monoid.lower(self.structure.aggregate()) if self.last >= oldest else self.monoid.empty
+        """The aggregate, lowered; `empty` if no event from the oldest on has a value. Raises AggregateFailed."""
+        if self.last < oldest:
+            return self.monoid.empty
+        found = self.structure.aggregate()
+        try:
+            return self.monoid.lower(found)
+        except Exception as error:
+            raise AggregateFailed(self.name, error) from None
 
     def insert(self, number: int, present: bool, state: State) -> None:
         """Insert the event of this number, as `lifted` returned it."""

@@ -6,18 +6,19 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, get_args
 
 from sash.aggregators.catalogue import CATALOGUE
-from sash.plan.api_types import Prefer, StructureName
+from sash.plan.api_types import Failed, Prefer, StructureName
 from sash.plan.byte_size import byte_size
 
 if TYPE_CHECKING:
     from sash.stores import Store
 
 PREFERENCES: tuple[str, ...] = get_args(Prefer)
+FAILED: tuple[str, ...] = get_args(Failed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to compute a query; the results are the same.
+    """How to compute a query; the results are the same, where nothing fails.
 
     structure: the name of the structure of `sash.aggregators` to use, such as "DABA", instead of the planner's choice.
     prefer: what the choice of a structure optimizes. "throughput": the least total time. "latency": only structures
@@ -28,6 +29,10 @@ class Options:
     store: where operators save their state.
     memory: how much memory the live state of an operator may take between calls, in bytes or as text such as "256MB"
         or "256 MiB"; the least recently used keys are then only in the store. Needs a store.
+    failed: what happens where an aggregate fails. "error": the call fails, and has changed nothing. "side": a row on
+        which an expression, a condition or the `lift` of an aggregate fails enters no window and goes to the side
+        output (`failed_rows()` of an operator), and a result whose `lower` fails is null; both are counted. An
+        exception in `combine` is an error in either case.
 
     >>> import sash
     >>> sash.Options(prefer="latency")
@@ -43,12 +48,15 @@ class Options:
     shards: int | None = None
     store: Store | None = None
     memory: int | str | None = None
+    failed: Failed = "error"
 
     def __post_init__(self) -> None:
         if self.structure is not None and self.structure not in CATALOGUE:
             raise ValueError(f"structure= of Options must be one of {', '.join(CATALOGUE)}; got {self.structure!r}")
         if self.prefer not in PREFERENCES:
             raise ValueError(f"prefer= of Options must be 'throughput' or 'latency'; got {self.prefer!r}")
+        if self.failed not in FAILED:
+            raise ValueError(f"failed= of Options must be 'error' or 'side'; got {self.failed!r}")
         for name in ("threads", "split", "shards"):
             value = getattr(self, name)
             if value is None:

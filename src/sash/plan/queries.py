@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import dispatch, validation
 from sash.plan.combined_query import CombinedQuery
+from sash.plan.fallible import may_reject_rows
 from sash.plan.query import Query
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Queries:
 
     Queries with the same `by`, `on`, `lateness`, `emit="final"`, `late`, `forget`, `ahead` and options share the order
     of the rows, their keys, equal windows, and the states of equal aggregates; some may be per row and others per
-    slide. Others run beside them on the same input. Results are those of each query alone.
+    slide. Others run beside them on the same input. Results are those of each query alone; so queries on whose rows
+    an aggregate may fail with `Options(failed="side")` share no state.
 
     queries: the queries by name; names are identifiers.
 
@@ -63,14 +65,16 @@ class Queries:
                 )
         object.__setattr__(self, "queries", MappingProxyType(dict(queries)))
 
-    def groups(self, ordered: bool = False) -> list[CombinedQuery]:
+    def groups(self, ordered: bool = False, one_state: bool = False) -> list[CombinedQuery]:
         """The queries that share state, as one query each, in the order of their first members.
 
         ordered: whether all rows are present and sorted, so that `lateness` and `late` do not matter.
+        one_state: whether queries that set failed rows aside share state with others, too.
         """
         found: dict[Any, dict[str, Query]] = {}
         for name, query in self.queries.items():
-            found.setdefault(share_key(query, ordered), {})[name] = query
+            apart = not one_state and may_reject_rows(query)
+            found.setdefault(query if apart else share_key(query, ordered), {})[name] = query
         return [CombinedQuery(members) for members in found.values()]
 
     def explain(self, schema: pa.Schema | None = None, *, sample: Frame | Mapping[str, Any] | None = None) -> str:

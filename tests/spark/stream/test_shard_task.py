@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from pyspark import cloudpickle
 
@@ -288,3 +289,38 @@ def test_a_page_is_asked_for_once_and_written_once() -> None:
         stream.batch([batch(("a", time, 1.0), ("b", time + 1, 2.0))])
     # host, header, bucket, buffer: read and written; the buffer's previous page is dropped
     assert stream.state[0].calls - before <= 9
+
+
+# ---- rows that fail ----
+
+
+def unlucky(x: float) -> float:
+    if x == 13:
+        raise ValueError("unlucky")
+    return x
+
+
+@pytest.mark.parametrize("side_output", [False, True])
+def test_rows_that_fail_go_to_the_side_output_with_the_message(side_output: bool) -> None:
+    total = sash.monoid(
+        identity=0.0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: 1 // (a - 5), returns="float64"
+    )
+    schema = SCHEMA.append(pa.field("note", pa.string()))
+    query = Query(Time(5), by="k", on="t", lateness=0, options=Options(failed="side"), s=total("x"))
+    stream = FakeStream(query, schema, side_output=side_output)
+    rows = batch(("a", 1, 13.0, "p"), ("a", 2, 5.0, "q"), ("b", 3, 7.0, "r"), schema=schema)
+    with pytest.warns(UserWarning, match="1 rows failed"):
+        stream.batch([rows])
+    with pytest.warns(UserWarning, match="1 results failed"):
+        stream.batch([batch(("c", 9, 1.0, "s"), schema=schema)])
+    stream.batch([])
+    found = stream.table().filter(pa.compute.is_valid(stream.table()["k"]))
+    assert given(found, "k", "t", "s") == [("a", 2, None), ("b", 3, 0.0)]
+    assert (sum(one["failed"] for one in stream.counts), sum(one["failed_results"] for one in stream.counts)) == (1, 1)
+    if side_output:
+        rejected = stream.table().filter(pa.compute.is_valid(stream.table()["_reason"]))
+        assert rejected.select(["_reason", "_error", "_given"]).to_pylist() == [{
+            "_reason": "failed",
+            "_error": "the aggregate 's' failed with ValueError: unlucky",
+            "_given": {"k": "a", "t": 1, "x": 13.0, "note": "p"},
+        }]  # fmt: skip

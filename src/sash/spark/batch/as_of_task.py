@@ -76,14 +76,17 @@ class AsOfPieces:
 
     def finish(self) -> pa.RecordBatch:
         """The results of all remaining rows."""
-        return self._piece(last=True)
+        found = self._piece(last=True)
+        self.executor.warn()
+        return found
 
     def _piece(self, last: bool) -> pa.RecordBatch:
         new = together(self.waiting, self.layout.schema)
         settled = new.num_rows - (0 if last else self.sorted.waiting(new, self._time(new)[0]))
         rows, rest = new.slice(0, settled), new.slice(settled)
         is_spine = rows.column(0).to_numpy(zero_copy_only=False)
-        events = together([self.events, rows.filter(array(~is_spine)).select(self.read)], self.events.schema)
+        new_events = self.executor.without_failed(rows.filter(array(~is_spine)).select(self.read))
+        events = together([self.events, new_events], self.events.schema)
         results = self._results(rows.filter(array(is_spine)), events)
         if not last:
             self.events = self._still_needed(events, rest)

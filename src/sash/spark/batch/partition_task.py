@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.engine import Operator
 from sash.engine.chunked import ChunkedExecutor, over_sorted
+from sash.engine.failed_results import warn_failed
 from sash.plan.query import Query
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import WorkerTask, rechunk
@@ -20,6 +21,19 @@ from sash.spark.worker_io import WorkerTask, rechunk
 ROWS = 65536
 """Rows in a call of the operator, to amortise its fixed cost: with Spark's 10,000 a row takes two to three times as
 long."""
+
+
+def drop_failed(executor: ChunkedExecutor | Operator) -> None:
+    """Drop the rows that have failed, of an executor that keeps them."""
+    if isinstance(executor, Operator):
+        executor.failed_rows()
+
+
+def warn_of(executor: ChunkedExecutor | Operator) -> None:
+    """Warn, in the log of the worker, of rows and results that have failed."""
+    if isinstance(executor, Operator):
+        now = executor.progress
+        warn_failed(now.failed, now.failed_results, now.last_failure)
 
 
 class PartitionTask(WorkerTask):
@@ -34,8 +48,10 @@ class PartitionTask(WorkerTask):
             if operator is None:  # many partitions may be empty, and creating an operator takes time
                 operator = self._operator()
             yield self._own_results(operator.process(batch))
+            drop_failed(operator)
         if operator is not None:
             yield self._own_results(operator.finish())
+            warn_of(operator)
 
     def _operator(self) -> ChunkedExecutor | Operator:
         # one thread: Spark runs as many workers as there are cores

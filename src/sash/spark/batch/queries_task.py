@@ -22,7 +22,7 @@ from sash.plan.combined_query import CombinedQuery
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.plan.tagged_results import tagged_batch, tagged_schema
-from sash.spark.batch.partition_task import ROWS
+from sash.spark.batch.partition_task import ROWS, warn_of
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import WorkerTask, rechunk
 
@@ -110,8 +110,12 @@ class QueriesTask(WorkerTask):
                 executors = self._executors()
             for executor in executors:
                 yield from self._rows(executor.process(batch))
+                if isinstance(executor, QueriesOperator):
+                    executor.failed_rows()  # drop them: their results are null
         for executor in executors:
             yield from self._rows(executor.finish())
+            for group in executor.groups if isinstance(executor, QueriesOperator) else ():
+                warn_of(group.operator)
 
     def _executors(self) -> list[SharedChunks | QueriesOperator]:
         sections, schema = self.sections, self.sections.schema

@@ -18,7 +18,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.plan.time_axis import Number
 from sash.spark.batch.partial_carry import CarriedPartials, seed, window_of
-from sash.spark.batch.partition_task import PartitionTask
+from sash.spark.batch.partition_task import PartitionTask, warn_of
 from sash.spark.batch.time_ranges import Lookback, TimeRange, emitted
 from sash.spark.batch.unpack_ranges import in_order, unpack_ranges
 
@@ -40,6 +40,7 @@ class RangeTask(PartitionTask):
         for one in self._inputs(batches):
             if operator is not None and isinstance(one, CarriedPartials):
                 yield self._own_results(operator.finish())
+                warn_of(operator)
                 operator = None
             if operator is None:
                 operator = self._operator()
@@ -50,6 +51,7 @@ class RangeTask(PartitionTask):
                 yield self._own_results(operator.process(one))
         if operator is not None:
             yield self._own_results(operator.finish())
+            warn_of(operator)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | CarriedPartials]:
         """For each range its partials, or its lookback, then its own rows, sorted."""

@@ -20,6 +20,7 @@ import numpy as np
 from sash.engine.time_numbers import is_gap
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.plan.fallible import may_reject_rows
 from sash.plan.time_axis import Number
 
 
@@ -54,6 +55,8 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
     """The reason why the rows of a key stay in one partition; None if they may be split."""
     if bound_query.query.emit != "final":
         return f"emit={bound_query.query.emit!r} compares each result with the one before it"
+    if may_reject_rows(bound_query.query):
+        return "failed='side' sets rows aside, which windows of the next range would have to look back past"
     leaves = [leaf for one in bound_query.query.aggregates.values() for leaf in one.leaves()]
     for spec in bound_query.windows:
         if spec.kind not in ("time", "count", "session", "lifetime"):

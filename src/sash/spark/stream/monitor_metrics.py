@@ -46,6 +46,8 @@ METRICS = (
     StreamMetric("late_rows_total", "Rows below the watermark.", _total("late")),
     StreamMetric("untimed_rows_total", "Rows without a time, or too far ahead of the clock.", _total("untimed")),
     StreamMetric("malformed_rows_total", "Rows that could not be parsed.", _total("malformed")),
+    StreamMetric("failed_rows_total", "Rows on which an aggregate failed.", _total("failed")),
+    StreamMetric("failed_results_total", "Results on which an aggregate failed.", _total("failed_results")),
     StreamMetric("pages_read_total", "Pages read from Spark's state.", _total("pages_read")),
     StreamMetric("pages_local_total", "Pages read from files of executors instead.", _total("pages_local")),
     StreamMetric("pages_written_total", "Pages written to Spark's state.", _total("pages_written")),

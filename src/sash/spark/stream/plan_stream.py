@@ -28,7 +28,7 @@ from sash.spark.stream.checked_writer import with_checks
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.processor import ShardProcessor
 from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
-from sash.spark.stream.stream_spec import GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
+from sash.spark.stream.stream_spec import ERROR, GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
 
 MARK = "sash.stream"
@@ -99,7 +99,8 @@ def _schema(spec: StreamSpec, given: StructType) -> StructType:
     if not spec.side_output:
         return StructType(marked)
     row = StructType([StructField(field.name, field.dataType) for field in given.fields])
-    return StructType([*marked, StructField(REASON, StringType()), StructField(GIVEN, row)])
+    added = [StructField(field.name, StringType()) for field in spec.side_fields]
+    return StructType([*marked, *added, StructField(GIVEN, row)])
 
 
 def _results(spec: StreamSpec, known: StructType) -> list[StructField]:
@@ -122,7 +123,7 @@ def plan_queries_stream(queries: Queries, data: Any, side_output: bool = False) 
 
 def one_state(queries: Queries) -> CombinedQuery:
     """The queries of a stream as one. Raises ValueError if they cannot share one state."""
-    first, *others = queries.groups()
+    first, *others = queries.groups(one_state=True)
     if others:
         differ = first.differences(others[0])
         what = ", ".join(f"{name}=" for name in differ) or "windows that end after their row"
@@ -132,7 +133,7 @@ def one_state(queries: Queries) -> CombinedQuery:
         )
     if first.emit != "final":
         raise ValueError(f"queries on a stream need emit='final'; got {first.emit!r}: run it as a separate stream")
-    for name in (QUERY, REASON, GIVEN):
+    for name in (QUERY, REASON, ERROR, GIVEN):
         if name in first.members:
             raise ValueError(
                 f"a query on a stream cannot be named {name!r}, which is a column of the results: rename it"
@@ -145,7 +146,7 @@ def output_schema(spec: StreamSpec) -> pa.Schema:
     if not spec.side_output:
         return spec.results
     row = wire(pa.struct(list(spec.given)))
-    return pa.schema([*spec.results, (REASON, pa.string()), (GIVEN, row)])
+    return pa.schema([*spec.results, *spec.side_fields, (GIVEN, row)])
 
 
 def _observed(done: Any, spec: StreamSpec) -> Any:

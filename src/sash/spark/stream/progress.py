@@ -24,6 +24,8 @@ class ShardProgress:
     late: int = 0
     untimed: int = 0
     malformed: int = 0
+    failed: int = 0
+    failed_results: int = 0
     pages_read: int = 0
     pages_written: int = 0
     bytes_read: int = 0
@@ -53,6 +55,8 @@ class ShardProgress:
             now.rows_out - before.rows_out,
             now.late - before.late,
             now.untimed - before.untimed,
+            failed=now.failed - before.failed,
+            failed_results=now.failed_results - before.failed_results,
             keys=now.keys,
             elements=now.elements,
             state_bytes=now.state_bytes,
@@ -65,7 +69,7 @@ class ShardProgress:
 
 
 NAMES = tuple(field.name for field in fields(ShardProgress))
-FLOWS, TIMES, LEVELS, HOT, LATEST = NAMES[:10], NAMES[10:12], NAMES[12:15], NAMES[15:18], NAMES[18:]
+FLOWS, TIMES, LEVELS, HOT, LATEST = NAMES[:12], NAMES[12:14], NAMES[14:17], NAMES[17:20], NAMES[20:]
 """The columns to sum over shards, those to take the maximum of, the sizes of the state, the hot key of a shard, and the
 row with the latest time.
 """

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine import Operator
+from sash.engine.failed_results import warn_failed
 from sash.engine.migration import migrate_store
 from sash.engine.result_pieces import advance_pieces
 from sash.engine.root_page import has_state
@@ -73,6 +74,7 @@ class ShardTask:
             yield from self._work(operator, batches, watermark)
             self._set_timer(operator.due, milliseconds, fired)
             progress = ShardProgress.of(before, operator.metrics)
+            warn_failed(progress.failed, progress.failed_results, operator.metrics.last_failure)
         yield from self._malformed(packed)
         self.header.store_timer(self.header.timer)
         self.store.flush()
@@ -104,7 +106,12 @@ class ShardTask:
             known = batch.select(self.spec.bound_query.schema.names)
             if self.spec.side_output:
                 yield from self._late(batch, known, operator.watermark)
+            first = operator.progress.rows_in
             yield from self._results(operator.process(known))
+            for failed in operator.progress.failed_rows if self.spec.side_output else ():
+                rows = batch.take(pa.array(failed.arrival - first))
+                yield from self._side_output(rows, pa.array(["failed"] * rows.num_rows), failed.messages)
+            operator.failed_rows()  # drop them: they are counted, and in the side output
 
     def _batches(self, packed: Sequence[PackedRow]) -> Iterator[tuple[float, pa.RecordBatch]]:
         """The rows as one batch; with `ahead=`, a batch for each time of the clock at which rows were packed."""
@@ -148,9 +155,13 @@ class ShardTask:
             for batch in batches_of(row.side) if row.side is not None else ():
                 yield from self._side_output(batch, pa.array(["malformed"] * batch.num_rows))
 
-    def _side_output(self, batch: pa.RecordBatch, reason: pa.Array) -> Iterator[ShardOutput]:
+    def _side_output(
+        self, batch: pa.RecordBatch, reason: pa.Array, messages: Sequence[str] | None = None
+    ) -> Iterator[ShardOutput]:
         schema = self.spec.side_schema
-        rows = pa.RecordBatch.from_arrays([*batch.columns, reason], names=schema.names)
+        texts: Sequence[str | None] = [None] * batch.num_rows if messages is None else messages
+        added = [reason, pa.array(texts, pa.string())][: len(self.spec.side_fields)]
+        rows = pa.RecordBatch.from_arrays([*batch.columns, *added], names=schema.names)
         for one in blob_slices(casts(rows, schema)):
             yield ShardOutput(self.label, side=blob_of(one))
 

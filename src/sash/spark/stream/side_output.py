@@ -3,6 +3,7 @@
     reason       which rows
     late         below the watermark
     untimed      their time is null, NaN, infinite, or further ahead than `ahead=` allows
+    failed       an aggregate failed on them, and the query has `Options(failed="side")`
     malformed    they could not be parsed: `_corrupt_record` of a JSON or CSV source is not null
 
 A streaming query has one sink, and a second query would have other micro-batches and thus other late rows. So one
@@ -23,7 +24,7 @@ from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.plan.tagged_results import QUERY
 from sash.spark.job_names import job
-from sash.spark.stream.stream_spec import GIVEN, REASON
+from sash.spark.stream.stream_spec import ERROR, GIVEN, REASON
 
 BATCH = "_batch"
 """The column of a table with the micro-batch that wrote a row."""
@@ -33,7 +34,8 @@ def with_side_output(query: Query | Queries, stream: Any) -> Any:
     """The query, or several, on a streaming DataFrame, with the rows that enter no window in addition to the results.
 
     Two more columns: `_reason`, null for a result, else "late", "untimed" or "malformed"; and `_given`, the input
-    row. Raises what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
+    row. With `Options(failed="side")` the reason may be "failed", and a third column `_error` has the message. Raises
+    what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
     """
     from sash.spark.stream.plan_stream import plan_queries_stream, plan_stream
 
@@ -51,8 +53,9 @@ def split_side_output(batch: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"split_side_output() takes the output of with_side_output(); there is no column {missing[0]!r}"
         )
-    results = batch.where(sf.col(REASON).isNull()).drop(REASON, GIVEN)
-    side_output = batch.where(sf.col(REASON).isNotNull()).select(REASON, f"{GIVEN}.*")
+    added = [REASON, *(name for name in batch.columns[-2:-1] if name == ERROR)]
+    results = batch.where(sf.col(REASON).isNull()).drop(*added, GIVEN)
+    side_output = batch.where(sf.col(REASON).isNotNull()).select(*added, f"{GIVEN}.*")
     return results, side_output
 
 
@@ -60,7 +63,7 @@ def split_queries(batch: Any) -> dict[str, Any]:
     """Split the results of several queries on a stream: a DataFrame for each, by name, as in a foreachBatch."""
     if QUERY not in batch.columns:
         raise ValueError(f"split_queries() takes the output of Queries.run(stream); there is no column {QUERY!r}")
-    names = [name for name in batch.columns if name not in (QUERY, REASON, GIVEN)]
+    names = [name for name in batch.columns if name not in (QUERY, REASON, ERROR, GIVEN)]
     return {name: batch.where(sf.col(QUERY) == name).select(f"{name}.*") for name in names}
 
 

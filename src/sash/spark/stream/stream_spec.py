@@ -14,8 +14,8 @@ from sash.plan.tagged_results import query_schema, tagged_batch
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
-REASON, GIVEN = "_reason", "_given"
-"""The columns of the side output: the reason, and the input row."""
+REASON, ERROR, GIVEN = "_reason", "_error", "_given"
+"""The columns of the side output: the reason, the message if an aggregate failed, and the input row."""
 
 PACKED = pa.schema(
     [
@@ -65,7 +65,7 @@ class StreamSpec:
     corrupt: str | None
     """The column of records that could not be parsed, null for all others."""
     side_output: bool
-    """Are late, untimed and malformed rows emitted to the side output?"""
+    """Are late, untimed, failed and malformed rows emitted to the side output?"""
     before: BoundQuery | None = None
     """The query whose state a shard migrates when it is first opened."""
     local_limit: int = LOCAL_LIMIT
@@ -97,5 +97,11 @@ class StreamSpec:
 
     @cached_property
     def side_schema(self) -> pa.Schema:
-        """A row of the side output, and the reason."""
-        return wire_schema(self.given).append(pa.field(REASON, pa.string()))
+        """A row of the side output, and the reason; with rows that failed also the message."""
+        return pa.schema([*wire_schema(self.given), *self.side_fields])
+
+    @property
+    def side_fields(self) -> list[pa.Field]:
+        """The columns that the side output adds to a row."""
+        names = (REASON, ERROR) if self.bound_query.query.options.failed == "side" else (REASON,)
+        return [pa.field(name, pa.string()) for name in names]

@@ -17,7 +17,7 @@ class UnpackShards:
 
     schema: pa.Schema
     results: int
-    """The number of columns of results; the reason and the row of the side output follow them."""
+    """The number of columns of results; the reason, the message and the row of the side output follow them."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -33,7 +33,8 @@ class UnpackShards:
         return pa.RecordBatch.from_arrays([*batch.columns, *nulls], schema=self.schema)
 
     def _side_output(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        reason = batch.column(batch.num_columns - 1)
-        given = pa.StructArray.from_arrays(batch.columns[:-1], fields=list(batch.schema)[:-1])
+        width = batch.num_columns - (len(self.schema) - self.results - 1)
+        given = pa.StructArray.from_arrays(batch.columns[:width], fields=list(batch.schema)[:width])
         nulls = [pa.nulls(batch.num_rows, field.type) for field in list(self.schema)[: self.results]]
-        return casts(pa.RecordBatch.from_arrays([*nulls, reason, given], names=self.schema.names), self.schema)
+        columns = [*nulls, *batch.columns[width:], given]
+        return casts(pa.RecordBatch.from_arrays(columns, names=self.schema.names), self.schema)
