@@ -181,5 +181,5 @@ def _report(job: Job, error: Exception, table: str = "query") -> NoReturn:
     text = str(error.args[0] if error.args else error)
     named = re.match(r"(?:the column |.*?\b)?(\w+)=", text)
     name = named[1] if named else ""
-    places = [(table, name), ("query", "aggregates", name)]
+    places = [(table, name), ("query", "aggregates", name), (table, "sql")]
     job.wrong(next((place for place in places if place in job.lines or place in job.changed), (table,)), text)
