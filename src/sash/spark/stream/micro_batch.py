@@ -89,6 +89,8 @@ class MicroBatch:
     bytes_written: int
     pages_local: int = 0
     """Pages read from files of live state on the executors, instead of Spark's state."""
+    failed: int = 0
+    failed_results: int = 0
     hot_key: HotKey | None = None
     """The key with the most rows."""
     sources: tuple[tuple[str, int], ...] = ()
@@ -111,6 +113,8 @@ class MicroBatch:
             "batch_late_rows": self.late,
             "batch_untimed_rows": self.untimed,
             "batch_malformed_rows": self.malformed,
+            "batch_failed_rows": self.failed,
+            "batch_failed_results": self.failed_results,
             "rows_per_second": round(self.rows_per_second, 3),
             lag: self.lag,
             "keys": self.keys,
@@ -134,6 +138,8 @@ class MicroBatch:
         words += [f"{self.keys:,} keys", f"{self.late:,} late"]
         words += [f"{self.untimed:,} untimed"] if self.untimed else []
         words += [f"{self.malformed:,} malformed"] if self.malformed else []
+        words += [f"{self.failed:,} failed"] if self.failed else []
+        words += [f"{self.failed_results:,} failed results"] if self.failed_results else []
         words += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
         return " · ".join(words)
 
