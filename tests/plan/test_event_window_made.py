@@ -51,7 +51,7 @@ def test_what_is_no_aggregate():
         sash.Window(5, high="x")
     with pytest.raises(TypeError, match=r"the aggregate of a Window must be a monoid .*got <class"):
         sash.Window(5, sash.monoids.Max)
-    for name in ("prefer", "structure"):
+    for name in ("prefer", "structure", "options"):
         with pytest.raises(TypeError, match=f"an aggregate cannot be named '{name}'"):
             sash.Window(5, **{name: sash.max("x")})
 
@@ -84,6 +84,21 @@ def test_latency_means_constant_cost():
     assert all(IN_ORDER[name].constant for name in chosen)
     with pytest.raises(ValueError, match=r"structure='TwoStacks' has steps that are not of constant cost"):
         sash.Window(5, sash.max("x"), prefer="latency", structure="TwoStacks")
+
+
+def test_options():
+    with pytest.raises(TypeError, match=r"options= must be a sash\.Options\(…\); got 'side', a str"):
+        sash.Window(5, sash.max("x"), options="side")
+    with pytest.raises(ValueError, match=r"store= of Options is not supported by a Window, whose state is in memory"):
+        sash.Window(5, sash.max("x"), options=sash.Options(store=sash.stores.MemoryStore()))
+    for options, structure in (
+        (sash.Options(prefer="latency"), "DABALite"),
+        (sash.Options(structure="FlatFAT"), "FlatFAT"),
+        (sash.Options(threads=2), "TwoStacksLite"),
+    ):
+        assert sash.Window(5, sash.max("x"), options=options).structures == {"": structure}
+    given = sash.Window(5, sash.max("x"), structure="ABA", options=sash.Options(structure="FlatFAT"))
+    assert given.structures == {"": "ABA"}, "what is given to the Window itself counts"
 
 
 def test_structures_that_do_not_fit():
@@ -211,16 +226,18 @@ def unlucky(x):
     return x
 
 
+SIDE = sash.Options(failed="side")
+
 UNLUCKY = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b, lower=lambda a: 12 // (a - 5))
 
 
 def test_an_event_that_fails_is_skipped_and_a_result_that_fails_is_none():
-    window = sash.Window(2, UNLUCKY, failed="side")
+    window = sash.Window(2, UNLUCKY, options=SIDE)
     assert [window.push(x) for x in (1, 13, 4, 2)] == [-3, None, None, 12]
     assert (window.failed, window.failed_results) == (1, 1)
     assert window.last_failure == "the aggregate failed with ZeroDivisionError: integer division or modulo by zero"
     assert len(window) == 2
-    named = sash.Window(sash.Time(5), s=UNLUCKY("x"), n=sash.count(), e=sash.sum(sash.expr("y * 4")), failed="side")
+    named = sash.Window(sash.Time(5), s=UNLUCKY("x"), n=sash.count(), e=sash.sum(sash.expr("y * 4")), options=SIDE)
     assert named.push({"x": 13, "y": 1}, 3) == {"s": None, "n": None, "e": None}
     assert named.push({"x": 1, "y": 2**62}, 2) == {"s": None, "n": None, "e": None}
     assert named.push({"x": 1, "y": 1}, 1) == {"s": -3, "n": 1, "e": 4}
@@ -229,12 +246,20 @@ def test_an_event_that_fails_is_skipped_and_a_result_that_fails_is_none():
         named.push({"x": 1}, 2)
     with pytest.raises(ValueError, match="unlucky"):
         sash.Window(2, UNLUCKY).push(13)
-    with pytest.raises(ValueError, match="failed= must be 'error' or 'side'; got 'drop'"):
-        sash.Window(2, UNLUCKY, failed="drop")
+
+
+def test_failed_is_a_name_for_an_aggregate():
+    window = sash.Window(2, failed=sash.count(where="status = 'fail'"), options=SIDE)
+    assert [window.push({"status": status}) for status in ("fail", "ok", "ok")] == [
+        {"failed": 1},
+        {"failed": 1},
+        {"failed": 0},
+    ]
+    assert window.failed == 0
 
 
 def test_a_formula_that_overflows_is_none():
-    window = sash.Window(1, p=sash.sum("x") * sash.sum("x"), failed="side")
+    window = sash.Window(1, p=sash.sum("x") * sash.sum("x"), options=SIDE)
     assert [window.push({"x": x})["p"] for x in (2**40, 3)] == [None, 9]
     assert window.failed_results == 1
     assert "the aggregate 'p' failed with ValueError" in window.last_failure

@@ -18,11 +18,11 @@ from sash.aggregators.in_order import State
 from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
-from sash.plan.api_types import Aggregate, EventTime, Failed, OneWindow, Prefer, StructureName
+from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, StructureName
 from sash.plan.event_clock import EventClock, Length
 from sash.plan.evictor import EVICTORS, Evictor
 from sash.plan.loop_aggregate import AggregateFailed, LoopAggregate, LoopResult
-from sash.plan.options import FAILED
+from sash.plan.options import Options
 from sash.plan.query_advice import loop_advice
 from sash.plan.time_axis import Number
 from sash.windows import Session, Time, WindowKind
@@ -43,10 +43,10 @@ class Window:
     prefer: what the choice of structures optimizes. "throughput": the least total time. "latency": only structures
         whose every single step has a constant cost.
     structure: the name of the structure of `sash.aggregators` to use instead, such as "DABA".
-    failed: what happens where an aggregate fails. "error": its exception is passed on. "side": an event on which an
-        expression, a condition or `lift` fails does not enter the window, and `push` returns None in place of each
-        result; a result whose `lower` fails is None. `failed`, `failed_results` and `last_failure` of the window
-        count and show them.
+    options: as for a query; `failed`, `prefer` and `structure` apply. With `sash.Options(failed="side")` an event on
+        which an expression, a condition or `lift` fails does not enter the window, and `push` returns None in place of
+        each result; a result whose `lower` fails is None. `failed`, `failed_results` and `last_failure` of the window
+        count and show them. By default the exception is passed on.
 
     >>> import sash
     >>> highest = sash.Window(3, sash.monoids.Max())
@@ -76,7 +76,7 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
-        failed: Failed = "error",
+        options: Options | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -86,7 +86,7 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
-        failed: Failed = "error",
+        options: Options | None = None,
         **aggregates: Aggregate,
     ) -> None: ...
     def __init__(
@@ -97,16 +97,16 @@ class Window:
         *,
         prefer: Prefer = "throughput",
         structure: StructureName | None = None,
-        failed: Failed = "error",
+        options: Options | None = None,
         **aggregates: Aggregate,
     ) -> None:
         self._window = _checked_window(window)
-        for name, value in (("prefer", prefer), ("structure", structure), ("failed", failed)):
+        for name, value in (("prefer", prefer), ("structure", structure), ("options", options)):
             if isinstance(value, Aggregated | Monoid):
                 raise TypeError(f"an aggregate cannot be named {name!r}, which is a parameter of Window: rename it")
-        if failed not in FAILED:
-            raise ValueError(f"failed= must be 'error' or 'side'; got {failed!r}")
-        self._tolerant = failed == "side"
+        how = _checked_options(options)
+        prefer, structure = how.prefer if prefer == "throughput" else prefer, structure or how.structure
+        self._tolerant = how.failed == "side"
         self.failed = self.failed_results = 0
         self.last_failure = ""
         self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
@@ -335,6 +335,17 @@ def _checked_window(window: Any) -> WindowKind:
         raise ValueError(
             f"shift={getattr(found, 'shift', 0)!s} of {found!r}: the window holds events after the last one, which a "
             "loop does not have yet. Use sash.rolling(…), or sash.Query(…).operator(), which waits for them"
+        )
+    return found
+
+
+def _checked_options(options: Any) -> Options:
+    """The options. Raises TypeError or ValueError for others, and for a store, which a Window would not write to."""
+    found = validation.options(options)
+    if found.store is not None:
+        raise ValueError(
+            "store= of Options is not supported by a Window, whose state is in memory: use "
+            "sash.Query(…).operator(), or pickle the Window"
         )
     return found
 

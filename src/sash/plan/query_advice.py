@@ -55,7 +55,7 @@ _ADVICE: dict[str, str] = {
 }
 
 
-QUERY_ONLY = ("lateness", "emit", "late", "forget", "ahead", "retract", "options")
+QUERY_ONLY = ("lateness", "emit", "late", "forget", "ahead", "retract")
 _LOOP: dict[str, str] = {
     "it is called by=": "a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)",
     "it is called on=": "the time is the second argument of push: window.push(x, time)",
