@@ -70,7 +70,7 @@ def test_the_job_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found is not None
     section = text[text.index("## A job: ") :].partition("\n## ")[0]
     begun = section.replace("```python\n", f"```python\nimport pandas as pd\n{found[0]}\n", 1)
-    assert run_blocks(begun) == section.count("\n$ ") == 2
+    assert run_blocks(begun) == section.count("\n$ ") == 3
 
 
 def test_what_differs_is_found() -> None:
