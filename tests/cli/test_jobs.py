@@ -188,8 +188,12 @@ def test_in_processes_of_their_own() -> None:
     done = in_a_terminal("run", "job.toml", "--set", "sink.path=others")
     assert done.code == 0
     assert "7 rows in, 7 rows out\n" in done.out
-    assert "rows/s, watermark" in done.out
     assert read("others").num_rows == 7
+    more = [one for given in ("kind=rocksdb", "path=state") for one in ("--set", f"store.{given}")]
+    done = in_a_terminal("run", "job.toml", *more, "--set", "options.finish=false", "--set", "sink.path=open")
+    assert done.code == 0
+    assert "rows in, 6 rows out, not finished\n" in done.out
+    assert re.search(r"100%, 7 rows, [\d,]+ rows/s, watermark 28\b", done.out)  # the last line that it shows
 
 
 def test_a_stream_until_it_is_interrupted() -> None:

@@ -31,10 +31,10 @@ KEYS = ["a", "<script>alert(1)</script>", 'q"\\', "日本", "a/b?c&d#e"]
 @pytest.fixture
 def page() -> Iterator[Any]:
     op = sash.Query(2, by="k", high=sash.max("x")).operator()
-    with sash.live_page() as made:
+    with sash.live_page() as made, contextlib.ExitStack() as opened:
         made.watch(op, "a/b <c>")
         op.process({"k": KEYS * 2, "x": [*range(2 * len(KEYS))]})
-        made.operator = op
+        made.operator, made.opened = op, opened
         yield made
 
 
@@ -247,10 +247,12 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def connections(page: Any, count: int = page_server.CONNECTIONS) -> list[socket.socket]:
-    """Connections that all have a thread of the server."""
-    free = page._server._free._value
+    """Connections that all have a thread of the server, and are the only ones; they are closed with the page."""
+    until(lambda: page._server._free._value == page_server.CONNECTIONS)  # a thread outlives its connection
     made = [socket.create_connection(("127.0.0.1", page.port), 10) for _ in range(count)]
-    until(lambda: page._server._free._value == free - count)
+    for one in made:
+        page.opened.enter_context(one)
+    until(lambda: page._server._free._value == page_server.CONNECTIONS - count)
     return made
 
 
@@ -307,11 +309,13 @@ def test_slow_senders_keep_nobody_out(page: Any) -> None:
 
     sender = threading.Thread(target=send)
     sender.start()
-    for _ in range(20):
-        assert bearer(page, "/api/queries")["queries"]
-    assert all(map(has_ended, slow))
-    ended.set()
-    sender.join()
+    try:
+        for _ in range(20):
+            assert bearer(page, "/api/queries")["queries"]
+        assert all(map(has_ended, slow))
+    finally:
+        ended.set()
+        sender.join()
     page._server.seconds = 60.0  # also before their time is over
     slow = connections(page)
     for one in slow:
