@@ -96,14 +96,17 @@ def test_results_stand_at_their_rows_also_where_an_operator_runs() -> None:
     assert beside["held_two"].to_pylist() == plain["held_last"].to_pylist()
 
 
+LEAST, GREATEST = -(2**63), 2**63 - 1
+
+
 def test_shifts_far_beyond_all_rows() -> None:
     data = pa.table({"t": [1, 2, 3], "x": [1, 2, 4]})
-    for shift in (-(2**70), 2**70, -4, 4):
+    for shift in (-GREATEST, GREATEST, -4, 4):
         assert sash.rolling(data, Count(2, shift=shift), n=sash.count())["n"].to_pylist() == [0, 0, 0]
-    assert sash.rolling(data, Count(2**70, shift=2**70 - 2), s=sash.sum("x"))["s"].to_pylist() == [7, 7, 6]
-
-
-LEAST, GREATEST = -(2**63), 2**63 - 1
+    assert sash.rolling(data, Count(GREATEST, shift=GREATEST - 2), s=sash.sum("x"))["s"].to_pylist() == [7, 7, 6]
+    for shift in (-(2**70), 2**63):
+        with pytest.raises(ValueError, match=f"shift= of Count must be at most {GREATEST} rows; got {shift}"):
+            Count(2, shift=shift)
 
 
 FAR: list[Any] = [
