@@ -21,8 +21,8 @@ import pyarrow.types as is_
 from sash.engine.key_values import format_value
 from sash.plan.types import is_text, value_type
 
-_BOOLEANS = (bool, np.bool_)
-_NUMBERS = (int, float, Decimal, np.integer, np.floating)
+_BOOLEANS: tuple[type, ...] = (bool, np.bool_)
+_NUMBERS: tuple[type, ...] = (int, float, Decimal, np.integer, np.floating)
 
 ARROW_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -97,10 +97,9 @@ def object_column(name: str, values: Any, from_pandas: bool) -> pa.Array:
 
 def _require_one_kind(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
     """Raises TypeError, naming column and value, for numbers among times, and for booleans among numbers."""
-    what, others = "numbers", _BOOLEANS
-    if is_.is_temporal(kind):
-        what, others = "times", (*_BOOLEANS, *_NUMBERS)
-    odd = tuple(found for found in set(map(type, values)) if issubclass(found, others) and found is not np.timedelta64)
+    what, others = ("times", _BOOLEANS + _NUMBERS) if is_.is_temporal(kind) else ("numbers", _BOOLEANS)
+    kinds = set(map(type, values)) - {np.timedelta64}  # which NumPy derives from its integers
+    odd = tuple(found for found in kinds if issubclass(found, others))
     bad = next((value for value in values if isinstance(value, odd) and value == value), None) if odd else None
     if bad is not None:
         raise TypeError(f"the column {name!r} has {what} and {bad!r}: convert the values to one type")
@@ -172,6 +171,8 @@ def _same(given: Any, made: Any) -> bool:
     if isinstance(made, list | tuple):
         items = given.items() if isinstance(given, dict) else given
         return all(_same(one, other) for one, other in zip(items, made, strict=True))
+    if isinstance(given, _BOOLEANS) != isinstance(made, bool):
+        return False
     return bool(made == given) or given != given
 
 

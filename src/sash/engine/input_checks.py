@@ -189,6 +189,8 @@ def _scalar(value: Any) -> pa.Scalar:
     """A time as an Arrow scalar; Arrow truncates pandas' times to microseconds by default."""
     if getattr(value, "nanosecond", 0):
         return pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in ("Y", "M", "W", "D", "h", "m"):
+        return pa.scalar(value.astype("datetime64[s]"))  # Arrow knows the units from seconds on
     return pa.scalar(value)
 
 
