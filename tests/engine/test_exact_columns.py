@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import UserList, deque
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -196,6 +197,24 @@ def test_text_is_no_list_and_no_struct() -> None:
     for kind, value in ((pa.list_(pa.int64()), b"a"), (pa.struct({"a": pa.int64()}), "")):
         with pytest.raises(ValueError, match=r"the column 'x' of type (list|struct).* cannot hold b?'"):
             column_of("x", [value], kind)
+
+
+@pytest.mark.parametrize("kind", [deque, UserList, iter], ids=lambda kind: kind.__name__)
+def test_other_sequences_are_checked_as_lists_are(kind: Callable[[list[Any]], Any]) -> None:
+    for values in ([NOON, NOON.replace(tzinfo=UTC)], [NOON.date(), 5.5], [NOON.date(), NOON]):
+        with pytest.raises(TypeError, match="the column 'x' has"):
+            QUERY.operator().process({"x": kind(values)})
+    assert QUERY.operator().process({"x": kind([FINE])})["x"].to_pylist() == [FINE]
+    with pytest.raises(ValueError, match="cannot hold 0"):
+        QUERY.operator(pa.schema([("x", pa.timestamp("us"))])).process({"x": range(2)})
+
+
+def test_integers_of_64_bits_without_a_sign_are_served() -> None:
+    for given in ({"x": [1, 2**64 - 1, None]}, pd.DataFrame({"x": pd.Series([1, 2**64 - 1, None], dtype=object)})):
+        assert sash.rolling(given, 2, y=sash.max("x"))["y"][1] == 2**64 - 1
+        assert QUERY.operator().process(given).schema.field("x").type == pa.uint64()
+    with pytest.raises(TypeError, match="the column 'x'"):
+        column_of("x", [-1, 2**63], None)
 
 
 def test_the_first_of_many_bad_values_is_named() -> None:

@@ -21,6 +21,9 @@ import pyarrow.types as is_
 from sash.engine.key_values import format_value
 from sash.plan.types import is_text, value_type
 
+_TYPED = ("dtype", "__arrow_array__", "__arrow_c_array__", "__arrow_c_stream__")
+"""What columns have whose values are of one type; others are sequences of Python objects."""
+
 _BOOLEANS: tuple[type, ...] = (bool, np.bool_)
 _NUMBERS: tuple[type, ...] = (int, float, Decimal, np.integer, np.floating)
 
@@ -39,6 +42,8 @@ def column_of(name: str, values: Any, kind: pa.DataType | None) -> pa.Array:
         found = values
     elif isinstance(values, list | tuple) or str(getattr(values, "dtype", "")) == "object":
         return _of_objects(name, values, kind)
+    elif isinstance(values, Iterable) and not any(hasattr(values, one) for one in _TYPED):
+        return _of_objects(name, list(values), kind)
     else:
         found = inferred_column(name, values)
     return found if kind is None else exact_cast(found, name, kind)
@@ -132,9 +137,18 @@ def inferred_column(name: str, values: Any, from_pandas: bool = False, kind: pa.
             values = values.tolist()
         found = pa.array(values, kind, from_pandas=from_pandas)
     except ARROW_ERRORS as error:
+        if kind is None and _are_unsigned(values):
+            return pa.array(values, pa.uint64())  # Arrow infers only int64
         what = f"is of type {values.dtype}, which is" if hasattr(values, "dtype") else "has values whose type is"
         raise TypeError(f"the column {name!r} {what} not an Arrow type ({error}): cast it") from error
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _are_unsigned(values: Any) -> bool:
+    """Are they objects of Python that are integers of 64 bits without a sign?"""
+    if str(getattr(values, "dtype", "object")) != "object":
+        return False
+    return all(value is None or (type(value) is int and 0 <= value < 2**64) for value in values)
 
 
 def _of_objects(name: str, values: Any, kind: pa.DataType | None) -> pa.Array:
