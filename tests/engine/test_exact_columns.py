@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import UserList, deque
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -57,6 +58,13 @@ LOSSY: list[tuple[pa.DataType, list[Any], str]] = [
     (pa.date32(), [NOON], r"date32\[day\] cannot hold .*12"),
     (pa.timestamp("us", "UTC"), [NOON], r"cannot hold .*12.* no time zone: localize"),
     (pa.timestamp("us"), [NOON.replace(tzinfo=UTC)], r"cannot hold .*, which has a time zone"),
+    (pa.float64(), [None, "2.5"], r"double cannot hold '2\.5'"),
+    (pa.decimal32(5, 2), [1, 2**62], r"decimal32\(5, 2\) cannot hold 4611686018427387904"),
+    (pa.timestamp("s"), [1_700_000_000], r"timestamp\[s\] cannot hold 1700000000"),
+    (pa.timestamp("us", "UTC"), [1.7e9], "cannot hold 1700000000"),
+    (pa.date32(), [19_000], r"date32\[day\] cannot hold 19000"),
+    (pa.time64("us"), [5], r"time64\[us\] cannot hold 5"),
+    (pa.duration("ms"), [5], r"duration\[ms\] cannot hold 5"),
     (pa.list_(pa.int64()), [[1.0], [1.5]], r"list<item: int64> cannot hold \[1\.5\]"),
 ]
 
@@ -76,6 +84,9 @@ EXACT: list[tuple[pa.DataType, list[Any], list[Any]]] = [
     (pa.dictionary(pa.int32(), pa.string()), ["a", "b"], ["a", "b"]),
     (pa.large_string(), ["a"], ["a"]),
     (pa.list_(pa.int64()), [[1.0]], [[1]]),
+    (pa.list_(pa.float64()), [None, [0.5]], [None, [0.5]]),
+    (pa.decimal32(5, 2), [1, 999], [Decimal(1), Decimal(999)]),
+    (pa.float16(), [0.5, 2], [0.5, 2.0]),
 ]
 
 LISTS_ONLY = ("arrays", "objects", "series", "polars series")
@@ -118,6 +129,92 @@ def test_the_first_batch_decides_the_types() -> None:
     with pytest.raises(ValueError, match=r"the column 'x' of type int64 cannot hold 1\.7"):
         op.process({"x": [3, 1.7]})
     assert op.process({"x": [3]})["total"].to_pylist() == [5]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.float16(), pa.float64(), pa.decimal128(9, 2), pa.timestamp("us", "UTC"), pa.string(), pa.list_(pa.int64())],
+    ids=str,
+)
+def test_a_batch_of_nulls_fits_every_type(way: str, kind: pa.DataType) -> None:
+    op = QUERY.operator(pa.schema([("x", kind)]))
+    assert op.process(WAYS[way]({"x": [None, None]}))["x"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("odd", [5, 5.5, True, np.float64(0.5), np.int64(7), Decimal("1.5")], ids=repr)
+@pytest.mark.parametrize("time", [NOON, NOON.date(), NOON.time(), dt.timedelta(1), FINE], ids=repr)
+def test_numbers_among_times_are_refused(time: Any, odd: Any) -> None:
+    """Arrow takes them as units since 1970, without fractions."""
+    for kind in (None, pa.timestamp("us")):
+        with pytest.raises(TypeError, match="the column 'x' has"):
+            column_of("x", [time, odd], kind)
+    for given in (
+        {"x": [time, odd]},
+        {"x": np.array([time, odd], object)},
+        pd.DataFrame({"x": [time, odd]}, dtype=object),
+    ):
+        with pytest.raises(TypeError, match="the column 'x'"):
+            sash.rolling(given, 2, n=sash.count("x"))
+        with pytest.raises(TypeError, match="the column 'x'"):
+            QUERY.operator().process(given)
+
+
+@pytest.mark.parametrize("values", [[1.5, True], [np.float64(1.5), np.True_], [1, np.True_], [True, 1]], ids=repr)
+def test_booleans_among_numbers_are_refused(values: list[Any]) -> None:
+    with pytest.raises(TypeError, match=r"the column 'x' has (numbers and|values whose type).* (np\.)?(True|1)"):
+        column_of("x", values, None)
+
+
+def test_missing_values_of_pandas_among_objects_are_null() -> None:
+    frame = pd.DataFrame({"x": pd.Series([NOON, np.nan, None, pd.NaT], dtype=object)})
+    assert QUERY.operator().process(frame)["x"].to_pylist() == [NOON, None, None, None]
+
+
+@pytest.mark.parametrize("value", [2**64, 2**100])
+def test_an_integer_beyond_64_bits_is_an_error_that_names_the_column(value: int) -> None:
+    for kind in (pa.int64(), None):
+        schema = None if kind is None else pa.schema([("x", kind)])
+        for given in (
+            {"x": [value]},
+            pd.DataFrame({"x": [value]}),
+            pl.DataFrame({"x": pl.Series([value], dtype=pl.Int128)}),
+        ):
+            with pytest.raises((TypeError, ValueError), match="the column 'x'"):
+                QUERY.operator(schema).process(given)
+
+
+def test_texts_of_numpy_keep_what_is_after_a_nul() -> None:
+    """Arrow ends texts of NumPy at their first NUL: two keys would be one."""
+    keys = np.array(["a\0b", "a\0c"])
+    assert sash.rolling({"k": keys}, 2, by="k", n=sash.count())["n"].tolist() == [1, 1]
+    masked = np.ma.MaskedArray(keys, mask=[False, True])
+    assert sash.rolling({"k": masked}, 1, x=sash.last("k"))["x"].tolist() == ["a\0b", None]
+    assert sash.Query(2, by="k", n=sash.count()).operator().process({"k": keys})["n"].to_pylist() == [1, 1]
+
+
+def test_text_is_no_list_and_no_struct() -> None:
+    for kind, value in ((pa.list_(pa.int64()), b"a"), (pa.struct({"a": pa.int64()}), "")):
+        with pytest.raises(ValueError, match=r"the column 'x' of type (list|struct).* cannot hold b?'"):
+            column_of("x", [value], kind)
+
+
+@pytest.mark.parametrize("kind", [deque, UserList, iter], ids=lambda kind: kind.__name__)
+def test_other_sequences_are_checked_as_lists_are(kind: Callable[[list[Any]], Any]) -> None:
+    for values in ([NOON, NOON.replace(tzinfo=UTC)], [NOON.date(), 5.5], [NOON.date(), NOON]):
+        with pytest.raises(TypeError, match="the column 'x' has"):
+            QUERY.operator().process({"x": kind(values)})
+    assert QUERY.operator().process({"x": kind([FINE])})["x"].to_pylist() == [FINE]
+    with pytest.raises(ValueError, match="cannot hold 0"):
+        QUERY.operator(pa.schema([("x", pa.timestamp("us"))])).process({"x": range(2)})
+
+
+def test_integers_of_64_bits_without_a_sign_are_served() -> None:
+    for given in ({"x": [1, 2**64 - 1, None]}, pd.DataFrame({"x": pd.Series([1, 2**64 - 1, None], dtype=object)})):
+        assert sash.rolling(given, 2, y=sash.max("x"))["y"][1] == 2**64 - 1
+        assert QUERY.operator().process(given).schema.field("x").type == pa.uint64()
+    with pytest.raises(TypeError, match="the column 'x'"):
+        column_of("x", [-1, 2**63], None)
 
 
 def test_the_first_of_many_bad_values_is_named() -> None:

@@ -36,6 +36,17 @@ def test_a_row_exactly_at_the_watermark_is_not_late(name: str) -> None:
     assert operator.lookup({}, at=TIMES[name]).to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.parametrize("text", ["2024-05-01", "2024-05-01T09", "2024-05-01T09:30", "2024-05", "2024"])
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date32()], ids=str)
+def test_a_datetime64_of_every_unit_is_a_time(text: str, kind: pa.DataType) -> None:
+    """Of a column of dates it is rounded up to a day."""
+    given = np.datetime64(text)
+    op = sash.Query("1d", on="t", lateness="1d", n=sash.count()).operator(pa.schema([("t", kind)]))
+    op.advance(given)
+    unit = np.timedelta64(1, "D" if pa.types.is_date(kind) else "us")
+    assert op.watermark == math.ceil((given - np.datetime64(0, "s")) / unit)
+
+
 def test_a_time_with_a_zone_keeps_its_nanoseconds() -> None:
     schema = pa.schema([("t", pa.timestamp("ns", "UTC"))])
     operator = sash.Query("1h", on="t", lateness="1h", n=sash.count()).operator(schema)

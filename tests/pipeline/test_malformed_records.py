@@ -131,6 +131,10 @@ def test_json_that_is_no_row(record: bytes, reason: str) -> None:
     [
         (pa.int64(), "1", "1.7"),
         (pa.float64(), "12345678901234567000", "9007199254740993"),
+        (pa.float32(), "16777216", "16777217"),
+        (pa.float32(), "0.1", "1e39"),
+        (pa.float16(), "2048", "2049"),
+        (pa.float16(), "1.5", "70000.5"),
         (pa.timestamp("s"), "2024-05-01 09:00:00.000", "2024-05-01 09:00:00.500"),
         (pa.timestamp("us", "UTC"), "2024-05-01T09:00:00Z", "2024-05-01T09:00:00"),
         (pa.timestamp("us"), "2024-05-01T09:00:00", "2024-05-01T09:00:00Z"),
@@ -159,3 +163,44 @@ def test_numbers_in_lists_and_structs_of_json_are_not_truncated() -> None:
     rows, bad = decode_json(given, schema)
     assert rows.to_pylist() == [{"x": [1, 2], "s": {"a": 1}}]
     assert [number for number, _ in bad] == [1, 2]
+
+
+def test_numbers_of_json_keep_the_digits_that_a_decimal_has() -> None:
+    """The parser of Python reads 0.12345678901234567890 as a float of 17 digits."""
+    schema = pa.schema(
+        [("d", pa.decimal128(38, 20)), ("x", pa.float64()), ("n", pa.int64()), ("l", pa.list_(pa.float64()))]
+    )
+    record = b'{"d": 0.12345678901234567890, "x": 0.25, "n": 3.0, "l": [0.5]}'
+    rows, bad = decode_json([record, b'{"d": 12345678901234567.89}', b'{"d": 1e3}'], schema)
+    assert bad == []
+    found = rows["d"].to_pylist()
+    assert found == [Decimal("0.12345678901234567890"), Decimal("12345678901234567.89"), Decimal(1000)]
+    assert rows.slice(0, 1).to_pylist() == [{"d": found[0], "x": 0.25, "n": 3, "l": [0.5]}]
+
+
+def test_a_float_of_json_that_may_have_lost_digits_is_no_integer() -> None:
+    """9007199254740993.0 and 9007199254740992.5 are read as 9007199254740992.0."""
+    given = [b'{"n": 9007199254740993.0}', b'{"n": 9007199254740992.5}', b'{"n": 1e18}', b'{"n": 9007199254740993}']
+    rows, bad = decode_json(given, pa.schema([("n", pa.int64())]))
+    assert rows["n"].to_pylist() == [10**18, 2**53 + 1]
+    assert [number for number, _ in bad] == [0, 1]
+    assert "'n'" in bad[0][1]
+    assert "9007199254740992.0" in bad[0][1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (pa.int64(), "9223372036854775808"),
+        (pa.decimal128(5, 2), "12345.5"),
+        (pa.decimal128(5, 2), "1.555"),
+        (pa.list_(pa.float64()), "[true]"),
+        (pa.dictionary(pa.int32(), pa.string()), "7"),
+    ],
+    ids=str,
+)
+def test_the_reason_names_field_and_value(dtype: pa.DataType, value: str) -> None:
+    rows, bad = decode_json([b'{"x": %s}' % value.encode()], pa.schema([("x", dtype)]))
+    assert rows.num_rows == 0
+    assert "field 'x'" in bad[0][1]
+    assert value.title() in bad[0][1]

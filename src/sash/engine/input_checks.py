@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.engine.arrow_arrays import together
-from sash.engine.exact_columns import column_of, exact_cast, object_column
+from sash.engine.exact_columns import ARROW_ERRORS, column_of, exact_cast, inferred_column, object_column
 from sash.plan.api_types import EventTime, Frame
 from sash.plan.bound_query import TimeAxis
 from sash.windows.duration import UNITS
@@ -98,13 +98,10 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
         arrays = [column_of(name, values, typed.get(name)) for name, values in given.items()]
         return pa.RecordBatch.from_arrays(arrays, names=list(given))
     if package == "pandas" and hasattr(given, "columns"):
-        table = pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
-        for place, (name, kind) in enumerate(zip(table.schema.names, given.dtypes, strict=True)):
-            if kind.kind == "O":
-                made = object_column(name, given.iloc[:, place], from_pandas=True)
-                table = table.set_column(place, name, made)
+        columns = [_of_pandas(str(name), given.iloc[:, place]) for place, name in enumerate(given.columns)]
+        table = pa.table(columns, names=[str(name) for name in given.columns])
     elif package == "polars" and hasattr(given, "__arrow_c_stream__"):
-        table = pa.table(given)
+        table = _of_polars(given)
     else:
         raise TypeError(
             "process() takes a pyarrow RecordBatch or Table, a pandas or polars frame, or a dict of columns; got "
@@ -114,6 +111,21 @@ def record_batch(given: Any, schema: pa.Schema | None) -> pa.RecordBatch:
         columns = [exact_cast(column, *of) for column, of in zip(table.columns, _named(schema), strict=True)]
         table = pa.Table.from_arrays(columns, schema=schema)
     return _joined(table)
+
+
+def _of_pandas(name: str, column: Any) -> pa.Array:
+    """A column of a pandas frame, where NaN is null. Raises TypeError, naming it, if Arrow has no such column."""
+    return (object_column if column.dtype == object else inferred_column)(name, column, from_pandas=True)
+
+
+def _of_polars(frame: Any) -> pa.Table:
+    """A frame of polars. Raises TypeError, naming the column, for one that is no column of Arrow."""
+    try:
+        return pa.table(frame)
+    except ARROW_ERRORS:
+        for name in frame.columns:
+            inferred_column(name, frame[name])
+        raise
 
 
 def _named(schema: pa.Schema) -> Iterable[tuple[str, pa.DataType]]:
@@ -177,6 +189,8 @@ def _scalar(value: Any) -> pa.Scalar:
     """A time as an Arrow scalar; Arrow truncates pandas' times to microseconds by default."""
     if getattr(value, "nanosecond", 0):
         return pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in ("Y", "M", "W", "D", "h", "m"):
+        return pa.scalar(value.astype("datetime64[s]"))  # Arrow knows the units from seconds on
     return pa.scalar(value)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.exact_columns import object_column
+from sash.engine.exact_columns import inferred_column, object_column
 from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 
 
@@ -35,6 +35,8 @@ class NumpyAdapter:
         try:
             if column.dtype == object:
                 return object_column(name, column if mask is None else column.filled(None), from_pandas=False)
+            if column.dtype.kind in "US":
+                return inferred_column(name, column)
             return pa.array(np.asarray(np.ma.getdata(column)), mask=mask)
         except pa.ArrowException as error:
             raise not_in_arrow(name, column.dtype, error) from error

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -107,11 +108,7 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return column.cast(dtype)
     column = pc.utf8_trim_whitespace(column)
     if pa.types.is_floating(dtype):
-        for text in column.filter(pc.match_substring_regex(column, r"^[+-]?\d{16,}$")).to_pylist():
-            try:
-                whole_float(int(text))
-            except ValueError as error:
-                raise pa.ArrowInvalid(str(error)) from None
+        return _floats_of_text(column, dtype)
     if not pa.types.is_timestamp(dtype):
         return column.cast(dtype)
     try:
@@ -120,18 +117,47 @@ def from_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return column.cast(pa.timestamp("ns", dtype.tz)).cast(dtype)
 
 
-def whole_float(value: int) -> float:
-    """An integer as a float, with all its digits; trailing zeros may be those of a float that was written as text.
+def _floats_of_text(column: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Text as floats. Raises ArrowInvalid for integers that lose a digit, and for numbers beyond the type's range."""
+    integers = rf"^[+-]?\d{{{_DIGITS[dtype.bit_width]},}}$"
+    for text in column.filter(pc.match_substring_regex(column, integers)).to_pylist():
+        try:
+            whole_float(int(text), dtype)
+        except ValueError as error:
+            raise pa.ArrowInvalid(str(error)) from None
+    made = column.cast(dtype)
+    infinite = pc.is_inf(made.cast(pa.float64()))
+    if pc.any(infinite).as_py():
+        beyond = column.filter(pc.and_(infinite, pc.invert(pc.match_substring(column, "inf", ignore_case=True))))
+        if len(beyond):
+            raise pa.ArrowInvalid(f"{beyond[0].as_py()} is beyond the range of the type {dtype}")
+    return made
 
-    >>> whole_float(12345678901234567000)
+
+_DIGITS = {16: 4, 32: 8, 64: 16}
+"""By the bits of a float: the digits of the least integer that it does not hold."""
+
+_EXACT = {16: "2**11", 32: "2**24", 64: "2**53"}
+"""By the bits of a float: the integers up to here are exact."""
+
+
+def whole_float(value: int, dtype: pa.DataType) -> float:
+    """An integer as a float of a type, with all its digits; trailing zeros may be those of a float written as text.
+
+    >>> whole_float(12345678901234567000, pa.float64())
     1.2345678901234567e+19
 
     Raises ValueError if a digit would be lost: such integers are often ids, and two of them could become equal.
     """
-    found = float(value)
-    if int(found) != value and int(Decimal(repr(found))) != value:
-        raise ValueError(f"{value} is an integer beyond 2**53 that no float holds exactly: give the column type int64")
-    return found
+    try:
+        with np.errstate(over="ignore"):
+            found = np.dtype(dtype.to_pandas_dtype()).type(value)
+        if int(found) == value or int(Decimal(str(found))) == value:
+            return float(found)
+    except OverflowError:  # it is infinite, or beyond all floats
+        pass
+    most = _EXACT[dtype.bit_width]
+    raise ValueError(f"{value} is an integer beyond {most} that no {dtype} holds exactly: give the column type int64")
 
 
 def require_text_types(schema: pa.Schema, what: str, instead: str = "Parquet") -> None:
