@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import pickle
 from typing import Any
 
@@ -219,3 +221,14 @@ def test_a_formula_gives_its_leaves_and_tree() -> None:
     assert isinstance(formula, Formula)
     assert [repr(leaf) for leaf in formula.leaves()] == ["sum('i')", "count()"]
     assert str(formula.tree(iter(range(2)))) == '(("0" / "1") + 1)'
+
+
+def test_a_formula_is_not_deeper_than_what_reads_it() -> None:
+    table = pa.table({"x": [1, 2, 3]})
+    long = functools.reduce(operator.add, [sash.sum("x")] * 150)
+    assert sash.rolling(table, 3, y=long)["y"].to_pylist() == [150, 450, 900]
+    wide = functools.reduce(lambda one, _: one + one, range(8), sash.sum("x"))  # 255 operations, 8 deep
+    assert sash.rolling(table, 3, y=wide)["y"].to_pylist() == [256, 768, 1536]
+    for step in (operator.add, operator.truediv, lambda one, other: other * one, lambda one, _: -one):
+        with pytest.raises(ValueError, match="a formula has at most 150 operations, one within another: split it"):
+            functools.reduce(step, [sash.sum("x")] * 500)

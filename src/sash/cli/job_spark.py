@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from sash.cli.job_file import Job
 from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address, print_rows
 from sash.cli.job_settings import check_spark
-from sash.expressions.parsed_sql import DIALECT
 from sash.pipeline.file_source import FORMATS
 
 OF_STREAMS = ("emit", "late", "ahead", "forget")
@@ -96,21 +95,22 @@ def place(path: str) -> str:
 
 def results_of(prepared: PreparedJob, follow: bool) -> Any:
     """The results of a job as a lazy DataFrame: a streaming one if the job is a stream."""
-    import sqlglot
+    from sash.spark.conditions import filtered
 
     job = prepared.job
     stream = is_stream(job, follow)
     data = _records(prepared, stream) if job.get("source", "kind") == "kafka" else _files(prepared, stream)
     corrupt = CORRUPT in data.columns and CORRUPT not in prepared.schema.names
-    if prepared.made.condition:
-        condition = sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark")[0]
+    made = prepared.made
+    if made.where is not None:
         # records that cannot be parsed have no values for the condition, and are counted
-        data = data.where(f"{CORRUPT} IS NOT NULL OR ({condition})" if corrupt else condition)
+        label = f"[query] where: {made.condition}"
+        data = filtered(data, made.where.tree, made.condition, label, besides=CORRUPT if corrupt else None)
     if corrupt and not stream:
         data = data.where(f"{CORRUPT} IS NULL").drop(CORRUPT)
-    results = prepared.made.query.run(data)
-    if prepared.made.columns is not None:
-        results = results.selectExpr(*(f"{quoted(source)} as {quoted(name)}" for source, name in prepared.made.columns))
+    results = made.query.run(data)
+    if made.columns is not None:
+        results = results.selectExpr(*(f"{quoted(source)} as {quoted(name)}" for source, name in made.columns))
     return results
 
 

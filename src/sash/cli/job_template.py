@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sash.cli.escaped_text import escaped, escaped_json
 from sash.cli.job_pipeline import FILES
-from sash.cli.sql_statement import RESERVED_ARGUMENTS
 from sash.pipeline.file_source import files
+from sash.plan.validation import PARAMETERS
 
 CLOCKS = ("t", "ts", "time", "timestamp", "event_time", "epoch")
 """Names of integer columns that are assumed to be times."""
@@ -134,7 +134,7 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 def _aggregates(schema: pa.Schema, on: str | None) -> dict[str, str]:
     """Aggregates by name: the number of rows, and two for each of the first numeric columns."""
-    taken = {*schema.names, *RESERVED_ARGUMENTS}
+    taken = {*schema.names, *PARAMETERS}
     found: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:

@@ -10,15 +10,13 @@ import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_select import Partition
-from sash.cli.sql_statement import statement_of
-from sash.engine.column_inputs import ResultColumn
+from sash.cli.sql_statement import free_name, statement_of
 from sash.engine.key_values import decode
 from sash.expressions.arrow_evaluation import chosen_rows
-from sash.expressions.parsed_sql import DIALECT
 from sash.expressions.tree import Expr
 from sash.frames import adapter_of
-from sash.frames.adapter import FrameResult
-from sash.frames.execute import FrameTable, is_lazy
+from sash.frames.adapter import Adapter
+from sash.frames.execute import FrameTable, compute, is_lazy
 from sash.frames.frame_rows import peer_ranks
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
@@ -104,18 +102,22 @@ def sql(
         )
     if getattr(data, "isStreaming", False) and (refused := read.peers_refused) is not None:
         raise UnsupportedSQL(refused)
-    read.require_columns(host.names(data))
     columns = host.columns(data)
     read = read.with_output_names(columns)
+    read.require_columns(host.names(data))
     output = read.output_columns(columns)
     queries = [_query(partition, read.windows, arguments) for partition in read.partitions]
     data = data if read.where is None else host.filtered(data, read.where, read.condition)
-    for i, (query, partition) in enumerate(zip(queries, read.partitions, strict=True)):
+    taken = {
+        name.casefold() for name in (*host.names(data), *(one for each in read.partitions for one in each.aggregates))
+    }
+    for query, partition in zip(queries, read.partitions, strict=True):
         if partition.has_peers:
-            name = f"sash_sql_peers_{i}"
+            name = free_name("peers", taken)
+            taken.add(name)
             data = host.ranked(data, query, name)
             query = query.rewritten(on=name, lateness=None)  # noqa: PLW2901
-        data = query.run(data)
+        data = host.result(data, query)
     return host.selected(data, output)
 
 
@@ -124,8 +126,42 @@ def _query(partition: Partition, windows: Any, arguments: dict[str, Any]) -> Que
     return Query(windows, by=partition.by, on=partition.on or None, **arguments, **aggregates)
 
 
+class _TypedFrame:
+    """A frame in which WHERE has left some rows. Their columns keep the types that the values of all rows have.
+
+    A dict of lists has no other types: without this, a result would depend on which values are left.
+    """
+
+    def __init__(self, frame: Adapter, whole: Adapter, mask: pa.Array | None, ranks: dict[str, pa.Array]) -> None:
+        self.frame, self.whole, self.mask, self.ranks = frame, whole, mask, ranks
+        self.names, self.rows = [*frame.names, *ranks], frame.rows
+        self.with_results, self.of_slides = frame.with_results, frame.of_slides
+
+    def column(self, name: str) -> Any:
+        """A column, or the ranks of peers."""
+        if name in self.ranks:
+            return self.ranks[name]
+        chosen = self.mask is not None and name in self.whole.names
+        return self.whole.column(name).filter(self.mask) if chosen else self.frame.column(name)
+
+
 class _Frame:
     """A table in memory."""
+
+    def __init__(self) -> None:
+        self._whole: Adapter | None = None
+        """The table before WHERE."""
+        self._mask: pa.Array | None = None
+        """The rows that WHERE has left."""
+        self._ranks: dict[str, pa.Array] = {}
+
+    def _typed(self, data: Any) -> Adapter:
+        frame = adapter_of(data)
+        return _TypedFrame(frame, self._whole or frame, self._mask, self._ranks)
+
+    def result(self, data: Any, query: Query) -> Any:
+        """The table with the results of a query, or those alone."""
+        return compute(query, self._typed(data))
 
     def opened(self, data: Any) -> Any:
         """The table; lazy frames and Arrow streams are read."""
@@ -146,16 +182,18 @@ class _Frame:
         return adapter_of(data).names
 
     def ranked(self, data: Any, query: Query, name: str) -> Any:
-        """The table with one more column, in the order of a query's `on`: equal where all columns of it are equal."""
-        frame = adapter_of(data)
-        table = FrameTable.of(query, frame, False).table
-        ranks = peer_ranks(table, query.bind(table.schema))
-        return frame.with_results([FrameResult(name, ResultColumn(ranks.type, made=ranks))], None)
+        """Rows get ranks in the order of a query's `on`, as a column that the table does not show: equal ones if all
+        columns of it are equal.
+        """
+        table = FrameTable.of(query, self._typed(data), False).table
+        self._ranks[name] = peer_ranks(table, query.bind(table.schema))
+        return data
 
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
         frame = adapter_of(data)
         mask = chosen_rows(where.tree, lambda name: decode(frame.column(name)), frame.rows, f"WHERE {condition}")
+        self._whole, self._mask = frame, mask
         if isinstance(data, pa.Table | pa.RecordBatch):
             return data.filter(mask)
         if package_of(data) == "polars":
@@ -178,7 +216,7 @@ class _Frame:
 
 
 class _Spark:
-    """A Spark DataFrame: Spark computes the condition and renames columns."""
+    """A Spark DataFrame: Spark renames its columns."""
 
     def opened(self, data: Any) -> Any:
         """The DataFrame."""
@@ -189,6 +227,10 @@ class _Spark:
         return list(data.columns)
 
     names = columns
+
+    def result(self, data: Any, query: Query) -> Any:
+        """The DataFrame with the results of a query, or those alone."""
+        return query.run(data)
 
     def ranked(self, data: Any, query: Query, name: str) -> Any:
         """The DataFrame with one more column, in the order of a query's `on`: equal where all columns are equal."""
@@ -204,12 +246,9 @@ class _Spark:
 
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
-        import sqlglot
+        from sash.spark.conditions import filtered
 
-        schema = self._schema(data)
-        # Spark's own errors would say something else
-        chosen_rows(where.tree, lambda name: pa.nulls(0, schema.field(name).type), 0, f"WHERE {condition}")
-        return data.where(sqlglot.transpile(condition, read=DIALECT, write="spark")[0])
+        return filtered(data, where.tree, condition, f"WHERE {condition}")
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""

@@ -196,6 +196,8 @@ NAMES = (
 
 def aggregate_of(e: Part, where: Any) -> Aggregated:
     """The aggregate of a call. Raises UnsupportedSQL, naming the function, if it is not supported."""
+    from sqlglot.expressions import Func
+
     kind = e.kind
     if kind in FUNCTIONS:
         return FUNCTIONS[kind](e, where)
@@ -207,6 +209,8 @@ def aggregate_of(e: Part, where: Any) -> Aggregated:
         raise UnsupportedSQL(
             f"{name}() needs an OVER of its own, in a SELECT statement: {name}(…) OVER (ORDER BY …); in a job, sql ="
         )
+    if kind != "Anonymous" and not isinstance(e.node, Func):
+        raise UnsupportedSQL(f"{e.text} is no aggregate: write one, such as max(price), or + - * / of some and numbers")
     near = difflib.get_close_matches(name, NAMES.split(", "), 1)
     advice = f"; did you mean {near[0]}()?" if near else ""
     raise UnsupportedSQL(f"the function {name}() is not supported over windows{advice}; there are {NAMES}")

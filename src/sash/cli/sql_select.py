@@ -18,8 +18,11 @@ from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
 from sash.windows import Count, Lifetime
 
-ALL = "*"
-"""Stands for the columns of the table in the result."""
+ALL = "\0*"
+"""Stands for the columns of the table in the result: no column has this name."""
+
+COMPUTED = "\0{}"
+"""The name of a computed column, until `Statement.with_output_names` gives it one: no column has it."""
 
 TABLE_FUNCTIONS = {
     "tumble": ("data", "timecol", "size", "offset"),
@@ -156,7 +159,11 @@ class SelectReader:
         if e.kind == "Literal":
             return number_of(e, "a constant combined with aggregates")  # type: ignore[no-any-return]
         if e.kind in _ARITHMETIC:
-            return _ARITHMETIC[e.kind](self.formula(e.this), self.formula(e.expression))  # type: ignore[no-any-return]
+            left, right = self.formula(e.this), self.formula(e.expression)
+            try:
+                return _ARITHMETIC[e.kind](left, right)  # type: ignore[no-any-return]
+            except ArithmeticError:
+                raise UnsupportedSQL(f"{e.text} is not a finite number") from None
         return self.leaf(e)
 
     def leaf(self, e: Part) -> Aggregated:
@@ -194,7 +201,7 @@ class RowsReader(SelectReader):
                 column = self.column(e, "SELECT")
                 self.add(column, name or column)
             else:
-                self.add(f"sash_sql_{len(self.output)}", name or _name(e))
+                self.add(COMPUTED.format(len(self.output)), name or _name(e))
                 later.append((e, self.output[-1][0]))
         for e, source in sorted(later, key=lambda pair: not pair[0].has("Window")):
             self._place(e, source)
@@ -255,7 +262,7 @@ class RowsReader(SelectReader):
         keys, order, frame = e.get("partition_by"), e.get("order"), e.get("spec")
         by = tuple(self.column(key, "PARTITION BY") for key in keys or ())
         on = tuple(self._ordered(one) for one in (order.expressions if order is not None else ()))
-        text = e.text.partition(" OVER " if e.this.kind != "Identifier" else " AS ")[2]
+        text = e.text.removeprefix(e.this.text).removeprefix(" AS" if e.this.kind == "Identifier" else " OVER").strip()
         alias = e.get("alias")
         if alias is None:
             return OverClause(by, on, frame, text)
@@ -308,13 +315,13 @@ class SlidesReader(SelectReader):
                     f"{' PARTITION BY ' * bool(by)}{', '.join(by)}, …), or GROUP BY "
                     f"{', '.join([*keys, *EDGES])}"
                 )
-            made = table_window(name, [length_of(one, f"a length of {name.upper()}") for one in rest])
+            window = table_window(name, [length_of(one, f"a length of {name.upper()}") for one in rest])
         else:
             if not call.expressions:
                 raise UnsupportedSQL(f"{name}() needs the column of the time, and a length: window(ts, '1 hour')")
             column, *rest = call.expressions
             time = self.column(column, name)
-            made = spark_window(name, [length_of(one, f"a length of {name}()") for one in rest])
+            window = spark_window(name, [length_of(one, f"a length of {name}()") for one in rest])
         found: dict[str, Aggregated] = {}
         for e, alias in self.items():
             if e.kind == "Star":
@@ -327,11 +334,14 @@ class SlidesReader(SelectReader):
             if source is not None:
                 self.add(source, alias or source)
                 continue
-            self.add(f"sash_sql_{len(self.output)}", alias or _name(e))
-            found[self.output[-1][0]] = self.formula(e)  # type: ignore[assignment]
+            self.add(COMPUTED.format(len(self.output)), alias or _name(e))
+            made = self.formula(e)
+            if isinstance(made, int | float):
+                raise UnsupportedSQL(f"SELECT {e.text}: a number is no aggregate: add it to the result")
+            found[self.output[-1][0]] = made
         if not found:
             raise UnsupportedSQL("the statement has no aggregate: add one, such as COUNT(*)")
-        return Selected((Partition(by, (time,), found),), made, tuple(self.output), tuple(self.named))
+        return Selected((Partition(by, (time,), found),), window, tuple(self.output), tuple(self.named))
 
     def _descriptor(self, part: Part) -> str:
         """The column of DESCRIPTOR(ts)."""

@@ -8,26 +8,32 @@ changing tokens. What no reader has read of the tree is refused at the end.
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_select import ALL, MARK, TABLE_FUNCTIONS, Partition, RowsReader, SlidesReader, table_of
+from sash.cli.sql_select import (
+    ALL,
+    MARK,
+    TABLE_FUNCTIONS,
+    Partition,
+    RowsReader,
+    SlidesReader,
+    table_arguments,
+    table_of,
+)
 from sash.expressions.parsed_sql import Part, parsed, tokens_of
 from sash.expressions.parser import expr_of
 from sash.expressions.tree import Expr, Node
 from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
 from sash.plan.binder import known_columns
-from sash.plan.query import Query
-
-RESERVED_ARGUMENTS = frozenset(inspect.signature(Query).parameters)
-"""Names that an aggregate of a query cannot have."""
+from sash.plan.derived_columns import inputs_of
+from sash.plan.validation import OUTPUTS, PARAMETERS
 
 UNSUPPORTED = {
     "joins": "JOIN",
@@ -42,6 +48,10 @@ UNSUPPORTED = {
     "sample": "TABLESAMPLE",
 }
 """Clauses that are not about windows, by sqlglot's name of each."""
+
+
+FRAME_UNITS = ("ROWS", "RANGE", "GROUPS")
+"""What a frame counts."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +71,9 @@ class Statement:
     """What names columns of the table outside of aggregates, each with its clause."""
 
     def require_columns(self, columns: Sequence[str]) -> None:
-        """Raises KeyError, also a ValueError, unless the table has all columns that clauses name, each once.
+        """Raises KeyError, also a ValueError, unless the table has all columns that are named, each once.
 
-        Those of aggregates are found when their query is bound.
+        No clause sees the results of another, whose columns are added to the table one partition after another.
         """
         schema = pa.schema([pa.field(name, pa.null()) for name in dict.fromkeys(columns)])
         counts = Counter(columns)
@@ -73,6 +83,9 @@ class Statement:
             for name in tree.columns():
                 if counts[name] > 1:
                     raise ValueError(f"the data has the column {name!r} twice: rename one")
+        for result, made in (pair for partition in self.partitions for pair in partition.aggregates.items()):
+            for tree in (tree for leaf in made.leaves() for tree in inputs_of(leaf)):
+                known_columns(tree, schema, f"{result}={made!r}")
 
     @property
     def peers_refused(self) -> str | None:
@@ -86,13 +99,20 @@ class Statement:
                 )
         return None
 
-    def with_output_names(self, columns: Container[str]) -> Statement:
-        """Name aggregates as in the result, if the table has no such column, so that errors have these names."""
+    def with_output_names(self, columns: Iterable[str]) -> Statement:
+        """Name computed columns as in the result, so that errors have these names.
+
+        A name that the table has, or that a query cannot have, is followed by `_`: both columns exist for a while.
+        """
         computed = {source for partition in self.partitions for source in partition.aggregates}
-        names = {s: name for s, name in self.output if s in computed and name.isidentifier() and name not in columns}
-        names = {source: name for source, name in names.items() if name not in RESERVED_ARGUMENTS}
+        taken = {name.casefold() for name in (*columns, *PARAMETERS, *OUTPUTS)}  # in Spark, case is no difference
+        names: dict[str, str] = {}
+        for source, name in self.output:
+            if source in computed:
+                names[source] = free_name(name, taken)
+                taken.add(names[source].casefold())
         partitions = tuple(
-            replace(one, aggregates={names.get(source, source): made for source, made in one.aggregates.items()})
+            replace(one, aggregates={names[source]: made for source, made in one.aggregates.items()})
             for one in self.partitions
         )
         output = tuple((names.get(source, source), name) for source, name in self.output)
@@ -111,6 +131,13 @@ class Statement:
             if names.count(name) > 1:
                 raise UnsupportedSQL(f"two columns are named {name!r}: name them with AS")
         return found
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """A name, with `_` after it until its case-folded form is not taken."""
+    while name.casefold() in taken:
+        name += "_"
+    return name
 
 
 def statement_of(text: str) -> Statement:
@@ -177,7 +204,7 @@ def _parsed(text: str) -> Part:
     except SqlglotError as error:
         (first, *_) = getattr(error, "errors", None) or [{}]
         place = f" at line {first['line']}, column {first['col']}" if "line" in first else ""
-        said = str(first.get("description", error)).splitlines()[0]
+        said = str(first.get("description", error)).splitlines()[0].partition(" missing for")[0]
         raise UnsupportedSQL(f"this is not SQL{place}: {said}") from None
     except RecursionError:
         raise UnsupportedSQL("the statement is nested too deep: split it") from None
@@ -202,11 +229,14 @@ def _changed(tokens: list[Any]) -> list[Any]:
 
     found: list[Any] = []
     kinds = [token.token_type for token in tokens]
+    _require_whole_lists(tokens, kinds)
     i = depth = inside = 0  # inside: the depth at which a table function is open
     while i < len(tokens):
         token = tokens[i]
         if token.text.upper() == "NULLS" and kinds[i] == TokenType.VAR:
             _require_no_order_of_nulls(tokens[i + 1 : i + 2])
+        if token.text.upper() in FRAME_UNITS and kinds[i] not in (TokenType.IDENTIFIER, TokenType.STRING):
+            _require_whole_frame(tokens, i)
         if kinds[i] == TokenType.TABLE and kinds[i + 1 : i + 4 : 2] == [TokenType.L_PAREN] * 2 and not inside:
             found.append(made(TokenType.VAR, MARK + tokens[i + 2].text))
             inside, i = depth + 1, i + 3  # the next is the parenthesis of the function
@@ -232,6 +262,32 @@ def _changed(tokens: list[Any]) -> list[Any]:
     return found
 
 
+def _require_whole_lists(tokens: list[Any], kinds: list[Any]) -> None:
+    """Raises UnsupportedSQL for a comma, or AS, without what belongs to it, which sqlglot drops."""
+    from sqlglot import TokenType as T
+
+    opening = (T.SELECT, T.COMMA, T.L_PAREN, T.PARTITION_BY, T.ORDER_BY, T.GROUP_BY)
+    closing = (T.COMMA, T.R_PAREN, T.FROM, T.SEMICOLON)
+    for i, kind in enumerate(kinds):
+        before, after = kinds[i - 1] if i else None, kinds[i + 1] if i + 1 < len(kinds) else T.SEMICOLON
+        if (kind == T.COMMA and (before in opening or after == T.R_PAREN)) or (kind == T.ALIAS and after in closing):
+            token = tokens[i]
+            raise UnsupportedSQL(f"this is not SQL at line {token.line}, column {token.col}: nothing at {token.text!r}")
+
+
+def _require_whole_frame(tokens: list[Any], start: int) -> None:
+    """Raises UnsupportedSQL for a frame with BETWEEN and no AND, or the reverse, of which sqlglot makes another."""
+    words = [one.text.upper() for one in tokens[start + 1 : start + 12]]
+    words = words[: words.index(")")] if ")" in words else words
+    is_between = words[:1] == ["BETWEEN"]
+    is_frame = is_between or any(one in ("PRECEDING", "FOLLOWING", "CURRENT", "UNBOUNDED") for one in words[:3])
+    if is_frame and is_between != ("AND" in words):
+        unit = tokens[start].text.upper()
+        raise UnsupportedSQL(
+            f"{unit} {' '.join(words)}: a frame is {unit} BETWEEN a start AND an end, or {unit} and a start alone"
+        )
+
+
 def _require_no_order_of_nulls(following: list[Any]) -> None:
     """Raises UnsupportedSQL if FIRST or LAST follows the word NULLS."""
     for word in (one.text.upper() for one in following):
@@ -243,14 +299,19 @@ def _require_no_order_of_nulls(following: list[Any]) -> None:
 
 
 def _end_of_table(tokens: list[Any], start: int) -> int:
-    """The place after `TABLE t PARTITION BY k, …`: the comma before DESCRIPTOR, or before a named argument."""
+    """The place after `TABLE t PARTITION BY k, …`: the comma before DESCRIPTOR or a named argument, or the end."""
     from sqlglot import TokenType
 
     if start + 2 >= len(tokens) or tokens[start + 2].token_type != TokenType.PARTITION_BY:
         return min(start + 2, len(tokens))
-    for i in range(start + 3, len(tokens) - 2):
-        is_next = tokens[i + 1].text.upper() == "DESCRIPTOR" or tokens[i + 2].token_type == TokenType.FARROW
-        if tokens[i].token_type == TokenType.COMMA and is_next:
+    depth = 0
+    for i in range(start + 3, len(tokens)):
+        kind = tokens[i].token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        after, second = ([*tokens[i + 1 : i + 3], None, None])[:2]
+        is_next = after is not None and after.text.upper() == "DESCRIPTOR"
+        is_next = is_next or (second is not None and second.token_type == TokenType.FARROW)
+        if depth < 0 or (kind == TokenType.COMMA and is_next):
             return i
     raise UnsupportedSQL("PARTITION BY needs DESCRIPTOR(…) after it: TABLE t PARTITION BY k, DESCRIPTOR(ts)")
 
@@ -269,8 +330,7 @@ def _table(select: Part, source: Part) -> str:
             raise UnsupportedSQL(f"FROM TABLE({function}(…)): there are {', '.join(TABLE_FUNCTIONS).upper()}")
         if not call.expressions:
             raise UnsupportedSQL(f"{function.upper()} needs the argument data: TABLE trades")
-        first = call.expressions[0]
-        name, _keys = table_of(first.expression if first.kind in ("Kwarg", "PropertyEQ") else first)
+        name, _keys = table_of(table_arguments(function, call)[0])
     else:
         raise UnsupportedSQL(f"FROM {call.text}: name a table, or TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))")
     known = name if alias is None else alias.name

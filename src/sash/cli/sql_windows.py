@@ -43,6 +43,8 @@ def frame_of(spec: Part | None, on: Sequence[str], text: str) -> WindowKind:
     kind, exclude = str(spec.get("kind") or "").upper(), spec.get("exclude")
     excluded = "NO OTHERS" if exclude is None else exclude.name.upper()
     start, end = (_bound(spec, side, text) for side in ("start", "end"))
+    if start.sign > end.sign:
+        raise UnsupportedSQL(f"{text} must begin before it ends")
     if kind == "ROWS":
         return _rows(start, end, excluded, text)
     if kind != "RANGE":
@@ -68,8 +70,11 @@ class FrameBound(NamedTuple):
 def _bound(spec: Part, side: str, text: str) -> FrameBound:
     """The bound of a frame at its "start" or "end"."""
     value, direction = spec.get(side), str(spec.get(f"{side}_side") or "").upper()
-    if value is None or (isinstance(value, str) and value.upper() == "CURRENT ROW"):
+    is_short = side == "end" and value is None  # ROWS 3 PRECEDING
+    if is_short or (isinstance(value, str) and value.upper() == "CURRENT ROW"):
         return FrameBound(0, 0)
+    if direction not in ("PRECEDING", "FOLLOWING"):
+        raise UnsupportedSQL(f"{text}: a bound of a frame is CURRENT ROW, or has PRECEDING or FOLLOWING")
     if not isinstance(value, str):
         return FrameBound(length_of(value, f"a bound of {text}"), -1 if direction == "PRECEDING" else 1)
     if direction == "FOLLOWING":

@@ -78,10 +78,10 @@ class Part:
 
     @property
     def text(self) -> str:
-        """The node as SQL, for messages."""
+        """The node as SQL, for messages and names: without comments."""
         try:
             with _silent():
-                return str(self.node.sql(DIALECT))
+                return str(self.node.sql(DIALECT, comments=False))
         except RecursionError:
             return "…"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 from sash.expressions.excerpt import excerpt
@@ -137,6 +137,10 @@ _ON_RESULT = "Apply it to the column of the result: sash.rolling(…)['y']"
 _UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "negative": "negate"}
 
 
+DEEPEST = 150
+"""The greatest depth of a formula."""
+
+
 @dataclass(frozen=True)
 class Formula(Aggregated):
     """A calculation with aggregates and numbers: an operator and its operands.
@@ -148,6 +152,14 @@ class Formula(Aggregated):
 
     function: str
     operands: tuple[Aggregated | LiteralNode, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a formula too deep for those that read it, which are recursive."""
+        depth = 1 + max((one.depth for one in self.operands if isinstance(one, Formula)), default=0)
+        if depth > DEEPEST:
+            raise ValueError(f"a formula has at most {DEEPEST} operations, one within another: split it in two results")
+        object.__setattr__(self, "depth", depth)
 
     def leaves(self) -> Iterator[Bound]:
         """The aggregates, from left to right; equal ones as often as they occur."""
