@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -320,6 +321,81 @@ def test_slow_senders_keep_nobody_out(page: Any) -> None:
         assert bearer(page, "/api/queries")["queries"]
     for one in slow:
         one.close()
+
+
+def test_those_who_read_no_answers_keep_nobody_out(page: Any) -> None:
+    """Requests without a token, thousands of them on each connection, whose refusals would fill its buffers."""
+
+    def send(one: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            for _ in range(300):
+                one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+
+    deaf = connections(page)
+    senders = [threading.Thread(target=send, args=(one,)) for one in deaf]
+    for one in senders:
+        one.start()
+    for one in senders:
+        one.join(20)
+    assert not any(one.is_alive() for one in senders)
+    for _ in range(20):
+        assert bearer(page, "/api/queries")["queries"]
+    for one in deaf:
+        one.close()
+
+
+@pytest.mark.parametrize("header", ["Host: localhost", "Host: evil.example"])
+def test_a_refusal_ends_the_connection(page: Any, header: str) -> None:
+    (one,) = connections(page, 1)
+    one.sendall(f"GET / HTTP/1.1\r\n{header}\r\n\r\n".encode())
+    found = b""
+    while more := one.recv(4096):
+        found += more
+    assert b"\r\nConnection: close\r\n" in found
+    one.close()
+
+
+def test_a_cookie_is_read_in_linear_time() -> None:
+    """Python's SimpleCookie takes 0.3 s for 16 KB of backslashes, and every request may have them."""
+    access = PageAccess("127.0.0.1")
+    access.name_cookie(80)
+    headers = Message()
+    headers["Cookie"] = 'sash_80="' + "\\1" * 8000 + '"'
+    began = time.process_time()
+    for _ in range(100):
+        assert not access.admits(headers, "")
+    assert time.process_time() - began < 1
+    for text in (f"a=b; sash_80={access.token}", f"sash_80={access.token}", f"x ;=;sash_80={access.token} ;y"):
+        del headers["Cookie"]
+        headers["Cookie"] = text
+        assert access.admits(headers, "")
+    for text in ("sash_80", "sash_80=", f"sash_801={access.token}", f"sash_80=x; sash_80={access.token}"):
+        del headers["Cookie"]
+        headers["Cookie"] = text
+        assert not access.admits(headers, "")
+
+
+def test_addresses_and_keys_that_cannot_be_parsed(page: Any) -> None:
+    (one,) = connections(page, 1)
+    one.sendall(b"GET http://[x/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
+    one.close()
+    status, text = bearer(page, f"/api/queries/{quote('a/b <c>', safe='')}/results?key=" + "[" * 9000)
+    assert (status, text[:26]) == (400, "key= takes a JSON array wi")
+
+
+def test_a_thread_that_cannot_start_takes_no_place(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2 * page_server.CONNECTIONS):
+            with socket.create_connection(("127.0.0.1", page.port), 10) as one:
+                assert has_ended(one)
+    assert page._server._free._value == page_server.CONNECTIONS
+    assert not page._server._waiting
+    assert bearer(page, "/api/queries")["queries"]
 
 
 def test_long_requests_take_no_memory(page: Any) -> None:
