@@ -103,7 +103,7 @@ def results_of(prepared: PreparedJob, follow: bool) -> Any:
     data = _records(prepared, stream) if job.get("source", "kind") == "kafka" else _files(prepared, stream)
     corrupt = CORRUPT in data.columns and CORRUPT not in prepared.schema.names
     if prepared.made.condition:
-        condition = sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark")[0]
+        condition = sqlglot.transpile(prepared.made.condition, read=DIALECT, write="spark", comments=False)[0]
         # records that cannot be parsed have no values for the condition, and are counted
         data = data.where(f"{CORRUPT} IS NOT NULL OR ({condition})" if corrupt else condition)
     if corrupt and not stream:
