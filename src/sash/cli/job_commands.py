@@ -169,7 +169,7 @@ def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType |
     counts = {name: getattr(done, name) for name in names}
     to.write(_counted(counts) + ("\n" if done.finished else ", not finished\n"))
     if done.last_failure:
-        sys.stderr.write(f"sash: warning: {done.last_failure}\n")
+        write_error(escaped(f"sash: warning: {done.last_failure}"))
     for record in done.examples[:3]:
         write_error(escaped(f"sash: warning: malformed record at {record.where}: {record.reason}"))
 
