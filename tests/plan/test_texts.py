@@ -133,7 +133,7 @@ WINDOWS: dict[str, list[Any]] = {
         *(sash.Time("1d", every="1h"), sash.Time("1d", every=100), sash.Time(5, every=sash.Count(2))),
         *(sash.Time(5, every=2), sash.Time("1d", closed="left"), sash.Time("1d", every="1h", closed="right")),
         *(sash.Time("1d", shift="-1h"), sash.Time("1d", every="1h", offset="5m")),
-        sash.Time("1d", every="1d", tz="Europe/Berlin"),
+        *(sash.Time("1d", every="1d", tz="Europe/Berlin"), sash.Time("1d", every="1h", align="start")),
     ],
     "Delta": [sash.Delta("km", 5), sash.Delta("km", 6), sash.Delta("m", 5), sash.Delta("km", "1h")],
     "Session": [sash.Session("10m"), sash.Session(10), sash.Session("10m", every="close")],
@@ -168,6 +168,7 @@ OPTIONS = {
     "split": 2,
     "shards": 2,
     "memory": "1MB",
+    "failed": "side",
     "store": sash.stores.MemoryStore(),
 }
 
