@@ -107,6 +107,8 @@ def test_a_description_that_is_crafted() -> None:
     good = described_state(bound)
     for text in ("__import__('os').system('touch ran')", "os.system('touch ran')", "_x()", "max", "1 +", "[1] * 9"):
         assert described_query(good | {"aggregates": {"n": text}}, SCHEMA, bound.fingerprint) is None
+    for text in ("'x' * 10 ** 12", "[0] * 1000000000000", "max('x' * 1000000000000)", "'a' * 1000000000000 + count()"):
+        assert described_query(good | {"aggregates": {"n": text}}, SCHEMA, bound.fingerprint) is None
     assert described_query(good | {"by": ["x"]}, SCHEMA, bound.fingerprint) is None
     assert not Path("ran").exists()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -330,40 +329,6 @@ def test_extreme_files(text: str, message: str) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert message in done.err
     assert len(done.err) < 2000
-
-
-def test_files_of_another_kind() -> None:
-    """The message names the kind, whatever the suffix says."""
-    Path("text.parquet").write_text("t,k,price\n1,a,2.0\n")
-    pq.write_table(ROWS, "table.csv")
-    Path("packed.csv").write_bytes(gzip.compress(b"t,k,price\n1,a,2.0\n"))
-    for kind, path, message in [
-        ("csv", "rows/0.parquet", "rows/0.parquet is not text but a Parquet file: its format is 'parquet' (kind = "),
-        ("csv", "table.csv", "table.csv is not text but a Parquet file"),
-        ("jsonl", "table.csv", "table.csv is not text but a Parquet file"),
-        ("csv", "packed.csv", "packed.csv is not text but compressed with gzip: its name must end in .gz"),
-        ("parquet", "text.parquet", "if it is text, give its format: csv or json (kind = in a job)"),
-    ]:
-        done = typed("run", "job.toml", "--set", f"source.kind={kind}", "--set", f"source.path={path}")
-        assert (done.code, done.err.count("\n")) == (1, 1)
-        assert message in done.err
-
-
-def test_the_types_of_some_columns() -> None:
-    """Those that [source.schema] names; the others stay as they are inferred."""
-    Path("rows.csv").write_text("t,k,price\n1,a,3\n2,b,5\n3,a,x\n")
-    change = ["--set", "source.kind=csv", "--set", "source.path=rows.csv", "--set", "source.schema.price='float64'"]
-    done = typed("run", "job.toml", *change)
-    assert (done.code, done.out) == (0, "2 rows in, 2 rows out, 1 malformed\n")
-    assert read("results").schema.field("high").type == pa.float64()
-    assert read("results").schema.names[:3] == ["t", "k", "price"]
-    done = typed("run", "job.toml", *change, "--set", "source.schema.prise='int64'")
-    assert "names a column 'prise', which the file rows.csv does not have; its columns are t, k, price" in done.err
-    Path("rows.jsonl").write_text('{"t": 1, "k": "a", "price": 2}\n{"t": 2, "k": "a", "price": "x"}\n')
-    change = ["--set", "source.kind=jsonl", "--set", "source.path=rows.jsonl", "--set", "sink.path=from_json"]
-    assert "Pass schema= ([source.schema] in a job)" in typed("run", "job.toml", *change).err
-    done = typed("run", "job.toml", *change, "--set", "source.schema.price='int64'")
-    assert (done.code, done.out) == (0, "1 rows in, 1 rows out, 1 malformed\n")
 
 
 def test_progress_has_times_and_a_share(monkeypatch: pytest.MonkeyPatch) -> None:

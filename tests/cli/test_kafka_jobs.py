@@ -126,6 +126,24 @@ def test_settings_that_may_run_code_are_passed_on_if_they_are_allowed(
     assert 'No such configuration property: "no.such.setting"' in done.err
 
 
+@pytest.mark.parametrize("table", ["source", "sink"])
+def test_values_that_librdkafka_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = JOB.format(servers="localhost:1", trades="a", highs="b").replace("config = { log_level = 0 }\n", "")
+    if table == "source":
+        plain = plain[: plain.index("[sink]")] + '[sink]\nkind = "console"\n'
+    else:
+        Path("rows.csv").write_text("k,t,x\na,2024-05-01T10:00:00Z,1\n")
+        plain = '[source]\nkind = "csv"\npath = "rows.csv"\n' + plain[plain.index("[source.schema]") :]
+    for setting in ('"session.timeout.ms" = "abc"', '"security.protocol" = "none"', '"ssl.ca.location" = "/nothing"'):
+        more = '"security.protocol" = "ssl"\n' if "ssl." in setting else ""
+        Path("job.toml").write_text(f"{plain}[{table}.config]\n{more}{setting}\n")
+        done = typed("run", "job.toml")
+        assert (done.code, done.err.count("\n")) == (1, 1), done.err
+        assert done.err.startswith("sash: config= ([source.config] or [sink.config] in a job): "), done.err
+        assert "KafkaError" not in done.err
+
+
 def test_a_setting_that_is_misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = JOB.format(servers="localhost:1", trades="a", highs="b")

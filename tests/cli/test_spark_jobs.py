@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash.cli.job_file import read_job
+from sash.cli.job_settings import check_spark
 from sash.testing import assert_same
 from tests.cli.typed import typed
 
@@ -90,8 +92,9 @@ UNSAFE = [
     *("pyspark.python", "pyspark.driver.python", "executorEnv.LD_PRELOAD", "serializer", "kryo.registrator", "remote"),
     *("sql.catalog.x", "sql.streaming.stateStore.providerClass", "driver.defaultJavaOptions", "eventLog.dir"),
     *("hadoop.fs.s3a.aws.credentials.provider", "shuffle.manager", "sql.hive.metastore.jars", "python.daemon.module"),
+    *("driver.host", "driver.bindAddress", "authenticate"),
 ]
-"""Settings that load code, run commands or write files."""
+"""Settings that load code, run commands, write files, or open the driver to other machines."""
 
 
 def test_settings_of_spark_that_may_run_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +110,12 @@ def test_settings_of_spark_that_may_run_code_are_refused(tmp_path: Path, monkeyp
             "trust this job, write allow_imports = true above all tables\n"
         )
     for place in ("[spark]\nmaster", "[spark.config]\nmaster", '[spark.config]\n"spark.master"'):
-        Path("job.toml").write_text(JOB + f'{place} = "spark://elsewhere:7077"\n')
-        assert "master = 'spark://elsewhere:7077' runs code of other machines" in typed("run", "job.toml").err
+        for master in ("spark://elsewhere:7077", "localhost:7077", "local[2]://elsewhere", "yarn", "local[x y]"):
+            Path("job.toml").write_text(JOB + f'{place} = "{master}"\n')
+            assert f"master = '{master}' runs code of other machines" in typed("run", "job.toml").err
+    for master in ("local", "local[2]", "local[*]", "local[2, 3]", "local-cluster[1, 1, 1024]"):
+        Path("job.toml").write_text(JOB + f'[spark]\nmaster = "{master}"\n')
+        check_spark(read_job("job.toml"))
     Path("job.toml").write_text(JOB.replace("rows", "s3a://rows") + '[spark.config]\n"jars" = "x"\n')
     assert "known to run no code" in typed("explain", "job.toml").err
 

@@ -532,3 +532,15 @@ def test_peers_are_equal_in_all_columns_of_order_by(kind: str, frame: str) -> No
 def test_a_statement_is_text() -> None:
     with pytest.raises(TypeError, match=r"takes a statement as text; got 3"):
         sash.sql(3, events=EVENTS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("condition", ["x > 100", "x > 2", "s = 'w'"])
+def test_a_condition_does_not_change_the_types_of_lists(condition: str) -> None:
+    """The rows that are left, none or whole numbers alone, do not show what the columns hold."""
+    data = {"k": ["a", "a", "b"], "t": [1, 2, 3], "x": [1.5, 3.0, 4.0], "s": ["u", "v", None]}
+    statement = f"SELECT k, sum(x) OVER w AS y, max(s) OVER w AS s FROM r WHERE {condition} WINDOW w AS (ORDER BY t)"
+    found = sash.sql(statement, r=data)
+    wanted = sash.sql(statement, r=pa.table(data)).to_pydict()
+    assert found == wanted
+    assert all(type(values) is list for values in found.values())
+    assert repr(found["y"]) == repr(wanted["y"])

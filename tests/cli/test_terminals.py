@@ -165,6 +165,34 @@ def test_errors_do_not_control_the_terminal() -> None:
     assert "\\x1b]0;owned" in done.err
 
 
+def test_a_failure_and_paths_do_not_control_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message of a row that fails has its value; the commands that copy state have the paths."""
+    monkeypatch.chdir(tmp_path)
+    title = EVIL.replace("/", "")
+    pq.write_table(pa.table({"k": ["a", "b"], "t": [1, 2], "x": [EVIL, "4"]}), "rows.parquet")
+    Path("job.yaml").write_text(
+        JOB.replace("max(x)", "max(cast(x as double))").replace("finish: false", "finish: false, failed: side")
+    )
+    Path("other.yaml").write_text(Path("job.yaml").read_text().replace("state", "other").replace("results", "more"))
+    for command in [
+        ("run", "job.yaml"),
+        ("backup", "state", f"{title}.copy"),
+        ("restore", f"{title}.copy", f"{title}.store"),
+        ("migrate", "job.yaml", "other.yaml"),
+    ]:
+        done = typed(*command, terminal=True)
+        assert done.code == 0, done.err
+        assert_harmless(done)
+        assert "\\x1b]0;owned" in done.out + done.err or command[0] == "migrate"
+
+
+def test_invisible_marks_that_reorder_or_hide_text_are_escaped() -> None:
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x2028, 0x202E, 0x2066, 0x206F, 0xFFF9):
+        assert escaped_text.escaped(chr(code)).isascii()
+        assert len(escaped_text.escaped(chr(code))) > 1
+    assert escaped_text.escaped("日本 é 👩\u200d🚀") == "日本 é 👩\u200d🚀"
+
+
 def test_a_trace_does_not_control_the_terminal() -> None:
     for structure in ("DABA", "FlatFAT", "FiBA"):
         done = typed("trace", structure, "\x1b[31ma,b\x9b,c", "--aggregate", "max", terminal=True)

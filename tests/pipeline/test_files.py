@@ -116,6 +116,26 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         read(files(tmp_path, "csv", schema=SCHEMA))
 
 
+def test_types_of_some_columns_of_parquet(tmp_path: Path) -> None:
+    given = pa.table({"t": ["2024-05-01", "x", None], "x": [1, 2, 3], "l": [[1], [2], None], "s": ["a", None, "b"]})
+    pq.write_table(given, tmp_path / "1.parquet", row_group_size=2)
+    found = table(read(files(tmp_path, types={"t": pa.timestamp("ms"), "x": pa.float64()})))
+    assert [(row["t"] and row["t"].day, row["x"], row["l"]) for row in found.to_pylist()] == [
+        (1, 1.0, [1]),
+        (None, 3.0, None),
+    ]
+    assert found.schema.types == [pa.timestamp("ms"), pa.float64(), pa.list_(pa.int64()), pa.string()]
+    with pytest.raises(ValueError, match=r"column 'x' of the file .*1\.parquet is of type int64; .* cannot hold all"):
+        read(files(tmp_path, types={"x": pa.bool_()}))
+    with pytest.raises(
+        TypeError, match=r"column 's' is of type list<.*>, which a column of text, as in .*, cannot have"
+    ):
+        read(files(tmp_path, types={"s": pa.list_(pa.int64())}))
+    pq.write_table(pa.table({"t": ["2024-05-02"], "x": [1.5], "l": [[1]], "s": ["c"]}), tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match=r"column 'x' of the file .*2\.parquet is of type double; that of the source"):
+        read(files(tmp_path, types={"t": pa.timestamp("ms")}))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [

@@ -1,8 +1,12 @@
 """Words of pandas, polars, SQL, Spark and Flink are refused with the spelling of sash."""
 
 import copy
+import operator
 import pickle
 import re
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,11 +198,20 @@ FRAME = pd.DataFrame({"t": pd.to_datetime([0, 1], unit="s"), "x": [1.0, 2.0]})
         (lambda: FRAME.sash.rolling("1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
         (lambda: FRAME.sash.as_of(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
         (lambda: sash.plot(FRAME, "1h", sash.mean("x"), on="t"), r"write mean=sash\.mean\('x'\)"),
+        (lambda: sash.rolling(FRAME, "1h", [sash.mean("x"), sash.max("x")], on="t"), r"write mean=.*, max=sash\.max.*"),
+        (lambda: sash.Query("1h", {"m": sash.mean("x")}, on="t"), r"write m=sash\.mean\('x'\)"),
     ],
 )
 def test_an_aggregate_without_a_name_is_refused_with_one(run: Any, says: str) -> None:
     with pytest.raises(TypeError, match=rf"^aggregates are named by keywords: {says}$"):
         run()
+
+
+@pytest.mark.parametrize("run", [lambda *given: sash.Query(*given, on="t"), lambda *given: sash.rolling(FRAME, *given)])
+def test_an_aggregate_in_place_of_the_window(run: Any) -> None:
+    says = r"the first argument of a query is its window, such as '1h' or 5, .* write max=sash\.max\('x'\)$"
+    with pytest.raises(TypeError, match=says):
+        run(sash.max("x"))
 
 
 MINE = sash.monoid(identity=0, lift=lambda x: x, combine=lambda a, b: a + b, name="mine")
@@ -227,6 +240,13 @@ def test_values_in_place_of_a_column_are_not_printed(column: Any, says: str) -> 
     assert "\n" not in str(caught.value)
     with pytest.raises(TypeError, match=r"where= of count must be .*; got a Series of pandas$"):
         sash.count(where=FRAME["x"] > 1)  # type: ignore[arg-type]
+    for name in ("by", "on"):
+        with pytest.raises(TypeError, match=rf"^{name}= must .*; got ") as refused:
+            sash.Query(5, m=sash.mean("x"), **{name: column})
+        assert "\n" not in str(refused.value)
+        assert len(str(refused.value)) < 200
+    with pytest.raises(TypeError, match=r"^by= must name columns by text; got a Series of polars: write 'y'$"):
+        sash.Query(5, by=["k", pl.Series("y", [1])], m=sash.mean("x"))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("aggregate", [sash.mean("x"), sash.mean("x") + 1], ids=repr)
@@ -238,14 +258,23 @@ def test_an_aggregate_says_what_to_write_for_methods_and_functions_of_columns(ag
         AttributeError, match=r"has no attribute 'fillna': it describes a result\. Apply it to the column"
     ):
         aggregate.fillna(0)
-    for function in (np.sqrt, np.log, abs, round, float):
+    for function in (np.sqrt, np.log, abs, round, float, int, operator.invert):
         with pytest.raises(
-            TypeError, match=r"^(np\.)?\w+ of mean\('x'\).*: aggregates have .*\. Apply it to the column of"
+            TypeError, match=r"^(np\.)?[\w~]+ of mean\('x'\).*: aggregates have .*\. Apply it to the column of"
         ):
             function(aggregate)
-    for combined in (lambda: aggregate + np.arange(2), lambda: np.arange(2) * aggregate):
-        with pytest.raises(TypeError):
-            combined()
+    others = (np.arange(2), FRAME["x"], "x", [1], Decimal("1.5"), True, sash.expr("x"), timedelta(1), None)
+    arithmetic = (operator.add, operator.sub, operator.mul, operator.truediv)
+    more = (operator.mod, operator.floordiv, operator.matmul, operator.and_, operator.or_, operator.xor, operator.pow)
+    calls = [lambda: aggregate["x"], lambda: [*aggregate], lambda: sash.max(aggregate)]
+    for other in others:
+        calls += [partial(function, aggregate, other) for function in (*arithmetic, *more)]
+        calls += [partial(function, other, aggregate) for function in arithmetic]
+    for call in calls:
+        with pytest.raises(TypeError) as refused:
+            call()
+        assert "aggregate" in str(refused.value)
+        assert not re.search(r"Bound|Formula|\n", str(refused.value))
     assert not hasattr(aggregate, "__len__")
     assert pickle.loads(pickle.dumps(aggregate)) == copy.deepcopy(aggregate) == aggregate
     assert repr(np.float64(2) * aggregate).startswith("2.0 * ")
@@ -281,6 +310,20 @@ def test_times_that_are_text_get_the_line_to_write(kind: pa.DataType) -> None:
     assert Query("1h", on="ts", n=sash.count()).run(df)["n"].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("data", [pl.DataFrame({"k": ["a"]}), pa.table({"k": ["a"]}), {"k": ["a"]}], ids=type)
+def test_text_in_double_quotes_that_is_not_compared(data: Any) -> None:
+    for condition, says in [
+        ('k LIKE "a%"', r"the pattern of LIKE must be text in quotes, which are single ones: 'a%'$"),
+        ('starts_with(k, "it\'s")', r"names the column \"it's\", which does not exist: texts take .*: 'it''s'\."),
+        ("concat(k, \"-\") = 'a-'", r"names the column '-', which does not exist: texts take single quotes: '-'\."),
+        ("coalesce(k, \"none\") = 'a'", r"which does not exist: texts take single quotes: 'none'\."),
+    ]:
+        with pytest.raises((KeyError, ValueError), match=says):
+            sash.rolling(data, 2, n=sash.count(where=condition))
+    with pytest.raises(KeyError, match=r"names the column 'the-price', which does not exist\. If it is an expression"):
+        sash.rolling(data, 2, n=sash.max("the-price"))
+
+
 # ---- public names ----
 
 
@@ -292,10 +335,10 @@ def test_dir_has_the_public_names_alone() -> None:
 def test_completion_of_operators_has_what_users_call() -> None:
     store = MemoryStore()
     query = Query(2, n=sash.count())
-    operator = query.operator(store=store)
-    operator.process(TABLE)
-    offered = {name for name in dir(operator) if not name.startswith("_")}
-    calls = {"process", "advance", "finish", "run", "late_rows", "lookup", "snapshot", "restore"}
+    op = query.operator(store=store)
+    op.process(TABLE)
+    offered = {name for name in dir(op) if not name.startswith("_")}
+    calls = {"process", "advance", "finish", "run", "late_rows", "failed_rows", "lookup", "snapshot", "restore"}
     values = {"query", "schema", "mode", "store", "watermark", "due", "offset", "metrics", "structures"}
     assert offered == calls | values
     assert {name for name in dir(query.reader(store)) if not name.startswith("_")} == {"lookup", "refresh"} | values

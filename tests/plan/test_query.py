@@ -133,7 +133,11 @@ def test_any_other_name_is_free() -> None:
         ({"": 5}, TypeError, r"names of windows= must be text; got the name ''"),
         ({5: 5}, TypeError, r"names of windows= must be text; got the name 5"),
         ({"a": 1.5}, TypeError, r"windows=\{'a': …\} must be a window .*; got 1\.5"),
-        (sash.max("x"), TypeError, r"an aggregate cannot be named 'windows', which is a parameter of Query"),
+        (
+            sash.max("x"),
+            TypeError,
+            r"the first argument of a query is its window, such as '1h' or 5, and got max\('x'\)",
+        ),
     ],
 )
 def test_windows_that_are_none(windows: Any, error: type[Exception], says: str) -> None:
@@ -171,7 +175,7 @@ def test_an_aggregate_under_the_name_of_a_result(name: str) -> None:
         ({"by": 5}, TypeError, r"by= must be a column's name or a list of names; got 5, a int"),
         ({"by": [5]}, TypeError, r"by= must name columns by text; got 5, a int"),
         ({"by": ["a", "a"]}, ValueError, r"by= names the column 'a' twice"),
-        ({"on": {"ts"}}, TypeError, r"on= must be a column's name or a list of names; got \{'ts'\}"),
+        ({"on": {"ts"}}, TypeError, r"on= must be a column's name or a list of names; got a set$"),
         ({"on": ["ts", "ts"]}, ValueError, r"on= names the column 'ts' twice"),
         ({"on": "ts", "lateness": "-1s"}, ValueError, r"lateness= must not be negative; got '-1s'"),
         ({"on": "ts", "lateness": -1}, ValueError, r"lateness= must not be negative; got -1"),

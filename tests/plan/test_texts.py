@@ -168,8 +168,8 @@ OPTIONS = {
     "split": 2,
     "shards": 2,
     "memory": "1MB",
-    "store": sash.stores.MemoryStore(),
     "failed": "side",
+    "store": sash.stores.MemoryStore(),
 }
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-_CONTROL = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_CONTROL = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff"
 """Control characters of 8 bits, marks that reorder text, separators of lines, and halves of characters."""
 
 _ANY = re.compile(f"[\\x00-\\x1f{_CONTROL}]")

@@ -7,6 +7,7 @@ Both have settings that load libraries, run commands or write files: `plugin.lib
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ KAFKA = frozenset(_KAFKA.split())
 _SPARK = """
     app.name default.parallelism cores.max task.cpus task.maxFailures locality.wait network.timeout
     ui.enabled ui.port ui.showConsoleProgress rpc.message.maxSize
-    driver.memory driver.memoryOverhead driver.cores driver.maxResultSize driver.host driver.bindAddress driver.port
+    driver.memory driver.memoryOverhead driver.cores driver.maxResultSize driver.port
     executor.memory executor.memoryOverhead executor.cores executor.instances executor.pyspark.memory
     executor.heartbeatInterval memory.fraction memory.storageFraction memory.offHeap.enabled memory.offHeap.size
     shuffle.compress shuffle.spill.compress shuffle.file.buffer reducer.maxSizeInFlight speculation
@@ -71,8 +72,13 @@ _SPARK = """
     hadoop.fs.s3a.endpoint.region hadoop.fs.s3a.path.style.access hadoop.fs.s3a.connection.ssl.enabled
 """
 
+# not the addresses of the driver: it takes Java objects without authentication, and listens on this machine only
+
 SPARK = frozenset(_SPARK.split())
 """Settings of Spark, without `spark.`, that load no code, run no command and name no server to run tasks."""
+
+_LOCAL = re.compile(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]")
+"""Masters that are this machine."""
 
 TRUST = "if you trust this job, write allow_imports = true above all tables"
 
@@ -102,7 +108,7 @@ def check_spark(job: Job) -> None:
         else:
             _require(job, place, known, SPARK, "Spark")
     for named, master in places.items():
-        if master is not None and not str(master).startswith("local"):
+        if master is not None and not _LOCAL.fullmatch(str(master)):
             job.wrong(named, f"master = {master!r} runs code of other machines: give it to spark-submit, or {TRUST}")
 
 

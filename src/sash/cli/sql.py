@@ -18,6 +18,7 @@ from sash.frames import adapter_of
 from sash.frames.adapter import Adapter
 from sash.frames.execute import FrameTable, compute, is_lazy
 from sash.frames.frame_rows import peer_ranks
+from sash.frames.sequence_adapter import SequenceAdapter
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 
@@ -198,6 +199,8 @@ class _Frame:
             return data.filter(mask)
         if package_of(data) == "polars":
             return data.filter(mask.to_pylist())
+        if isinstance(frame, SequenceAdapter):  # rows that are left would not show the types of their columns
+            return {name: frame.column(name).filter(mask) for name in frame.names}
         chosen = mask.to_numpy(zero_copy_only=False)
         return frame.with_results([], np.flatnonzero(chosen)) if isinstance(data, dict) else data[chosen]
 
@@ -205,7 +208,8 @@ class _Frame:
         """Some columns, with new names."""
         sources, names = [source for source, _ in output], [name for _, name in output]
         if isinstance(data, dict):
-            return {name: data[source] for source, name in output}
+            found = {name: data[source] for source, name in output}
+            return {name: one.to_pylist() if isinstance(one, pa.Array) else one for name, one in found.items()}
         if package_of(data) == "pandas":
             frame = adapter_of(data)
             levels = {name: frame.series(name).to_numpy() for name in sources if name not in data.columns}  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from sash.cli.commands import Json, app
-from sash.cli.escaped_text import write
+from sash.cli.escaped_text import escaped, write
 from sash.cli.job_commands import Changes, JobPath
 from sash.cli.main import WrongUsage
 
@@ -90,7 +90,7 @@ def migrate(
         with new_store(after.get("store", "path")) as target:
             to_job.made.query.migrate(store, from_query=from_job.made.query, to=target)
     target_path = after.get("store", "path")
-    write(f"migrated {path} to {target_path}: `sash run {new_}` continues after the rows of {old}\n")
+    write(escaped(f"migrated {path} to {target_path}: `sash run {new_}` continues after the rows of {old}") + "\n")
 
 
 def _with_store(path: str) -> Job:
@@ -138,7 +138,7 @@ def backup(
 
     with closing(_store(store, prefix, read_only=True)) as opened:
         count = copy(opened, to)
-    write(f"{count:,} pages copied to {to}\n")
+    write(escaped(f"{count:,} pages copied to {to}") + "\n")
 
 
 @app.command()
@@ -158,7 +158,7 @@ def restore(
     else:
         with RocksDBStore(backup_, read_only=True) as source, new_store(_directory(to)) as target:
             count = copy_pages(source, target)
-    write(f"{count:,} pages restored to {to}\n")
+    write(escaped(f"{count:,} pages restored to {to}") + "\n")
 
 
 def _store(where: str, prefix: str, read_only: bool) -> Store:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sash.cli.job_query import WINDOWS
 from sash.expressions.parser import expr
 from sash.monoids import functions
+from sash.monoids.arithmetic import Aggregated
 from sash.plan.query import Query
 
 OPERATORS: dict[type[ast.operator], Any] = {
@@ -76,9 +77,17 @@ def _aggregate(text: str) -> Any:
     return _evaluated(ast.parse(call, mode="eval").body, given)
 
 
+def _operand(node: ast.expr, more: Mapping[str, Any]) -> Any:
+    """An operand of a formula: an aggregate or a number; texts and lists could be repeated until memory is full."""
+    found = _evaluated(node, more)
+    if not isinstance(found, Aggregated | int | float):
+        raise ValueError(f"{ast.unparse(node)} is not an operand")
+    return found
+
+
 def _evaluated(node: ast.expr, more: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.BinOp):
-        return OPERATORS[type(node.op)](_evaluated(node.left, more), _evaluated(node.right, more))
+        return OPERATORS[type(node.op)](_operand(node.left, more), _operand(node.right, more))
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
     values = [_evaluated(one, {}) for one in node.args]

@@ -228,7 +228,10 @@ class _Translator:
     def _pattern(self, function: str, e: Part) -> Node:
         pattern = self.node(e.expression)
         if not isinstance(pattern, LiteralNode) or pattern.kind != "text":
-            raise self._refused(f"{e.text}: the pattern of {function.upper()} must be text in quotes")
+            meant = ""
+            if isinstance(pattern, ColumnNode) and pattern.quoted:
+                meant = f", which are single ones: {LiteralNode('text', pattern.name)}"
+            raise self._refused(f"{e.text}: the pattern of {function.upper()} must be text in quotes{meant}")
         found: Node = CallNode(function, (self.node(e.this), pattern))
         return CallNode("not", (found,)) if e.get("negate") else found
 

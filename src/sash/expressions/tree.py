@@ -230,11 +230,24 @@ def outermost(text: str) -> str:
 
 
 def with_text(tree: Node, name: str) -> str:
-    """The comparison of an expression with a text in place of a column that was written in double quotes; else ""."""
+    """What to write in place of a column in double quotes that is meant as text: a comparison, or the text; else ""."""
+    if isinstance(tree, ColumnNode):
+        return ""
+    return _compared(tree, name) or (str(LiteralNode("text", name)) if _has_quoted(tree, name) else "")
+
+
+def _has_quoted(tree: Node, name: str) -> bool:
+    if isinstance(tree, ColumnNode):
+        return tree.quoted and tree.name == name
+    return any(_has_quoted(part, name) for part in tree.parts)
+
+
+def _compared(tree: Node, name: str) -> str:
+    """The first comparison with the column, with a text in its place."""
     if isinstance(tree, CallNode) and tree.function in INFIX and tree.function not in CHAINS:
         is_text = [isinstance(one, ColumnNode) and one.quoted and one.name == name for one in tree.arguments]
         if any(is_text):
             pairs = zip(tree.arguments, is_text, strict=True)
             parts = tuple(LiteralNode("text", name) if is_text else one for one, is_text in pairs)
             return outermost(str(CallNode(tree.function, parts)))
-    return next((found for part in tree.parts if (found := with_text(part, name))), "")
+    return next((found for part in tree.parts if (found := _compared(part, name))), "")

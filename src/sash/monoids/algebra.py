@@ -279,6 +279,11 @@ class Bound(Aggregated):
 
     def _check(self, label: str) -> None:
         for column in self.columns:
+            if isinstance(column, Aggregated):
+                raise TypeError(
+                    f"{label} takes the names of columns; got {column!r}: an aggregate of an aggregate is computed in "
+                    "two steps, the second over the result of the first"
+                )
             if not isinstance(column, str | Expr):
                 name = getattr(column, "name", "")
                 raise TypeError(

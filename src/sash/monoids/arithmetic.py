@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 from sash.expressions.excerpt import excerpt
-from sash.expressions.tree import CallNode, ColumnNode, LiteralNode, Node
+from sash.expressions.tree import CallNode, ColumnNode, Expr, LiteralNode, Node, described
 
 if TYPE_CHECKING:
     from sash.monoids.algebra import Bound
@@ -93,6 +93,33 @@ class Aggregated:
     def __pow__(self, other: object) -> NoReturn:
         self._refuse("**", other)
 
+    def __mod__(self, other: object) -> NoReturn:
+        self._refuse("%", other)
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        self._refuse("//", other)
+
+    def __matmul__(self, other: object) -> NoReturn:
+        self._refuse("@", other)
+
+    def __and__(self, other: object) -> NoReturn:
+        self._refuse("&", other)
+
+    def __or__(self, other: object) -> NoReturn:
+        self._refuse("|", other)
+
+    def __xor__(self, other: object) -> NoReturn:
+        self._refuse("^", other)
+
+    def __invert__(self) -> NoReturn:
+        self._refuse_function("~")
+
+    def __getitem__(self, _place: object) -> NoReturn:
+        raise TypeError(f"{self!r} is an aggregate, which has no values. {_ON_RESULT}")
+
+    def __int__(self) -> NoReturn:
+        self._refuse_function("int")
+
     def __abs__(self) -> NoReturn:
         self._refuse_function("abs")
 
@@ -128,8 +155,8 @@ class Aggregated:
     def _refuse(self, operator: str, other: object) -> NoReturn:
         """Refuse an operator that formulas do not have, with what to do instead."""
         raise TypeError(
-            f"{self!r} {operator} {other!r}: aggregates have + - * / and unary - only. For other operators use the "
-            "column of the result; for a condition on rows use where="
+            f"{self!r} {operator} {_operand_text(other)}: aggregates have + - * / and unary - only. For other "
+            "operators use the column of the result; for a condition on rows use where="
         )
 
 
@@ -225,19 +252,31 @@ def _node(operand: Aggregated | LiteralNode, numbers: Iterator[int]) -> Node:
 
 def _formula(function: str, left: Any, right: Any) -> Formula:
     operands = [_operand(one) for one in (left, right)]
-    if any(one is NotImplemented for one in operands):
-        return NotImplemented  # type: ignore[no-any-return]
+    if any(one is None for one in operands):
+        raise TypeError(
+            f"{_operand_text(left)} {function} {_operand_text(right)}: aggregates are combined with aggregates and "
+            "numbers only"
+        )
     return Formula(function, tuple(operands))
 
 
+def _operand_text(value: Any) -> str:
+    """An operand in a message: as it is written, or the type of a frame, an array or another object."""
+    is_written = isinstance(value, Aggregated | Expr | int | float | str)
+    return excerpt(value) if is_written else "an array" if getattr(value, "ndim", 0) else described(value)
+
+
 def _operand(value: Any) -> Any:
-    """An operand: an aggregate, or a number as a literal. Raises ValueError for NaN, infinities and beyond 64 bits."""
+    """An operand: an aggregate, or a number as a literal; None for anything else.
+
+    Raises ValueError for NaN, infinities and beyond 64 bits.
+    """
     if isinstance(value, Aggregated):
         return value
     item = None if getattr(value, "ndim", 0) else getattr(value, "item", None)
     value = item() if item is not None else value  # a scalar of NumPy
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return NotImplemented
+        return None
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(f"{excerpt(value)} does not fit 64 bits")
     if isinstance(value, float) and not math.isfinite(value):

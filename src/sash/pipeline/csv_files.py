@@ -31,6 +31,7 @@ from sash.pipeline.file_format import (
     require_columns,
     require_text_types,
     share_of,
+    text_format,
 )
 from sash.pipeline.source import MalformedRecord, decode_valid
 
@@ -67,6 +68,8 @@ class CsvFiles:
                     f"the columns of the file {path} cannot be inferred: {error}. "
                     "Pass schema= ([source.schema] in a job)"
                 ) from error
+        if found.names[0].startswith('{"') and not path.name.endswith(COMPRESSIONS):
+            raise ValueError(f"the file {path} is not CSV but {text_format(path)}")
         return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
     def read(self, path: Path, schema: pa.Schema, done: int, rows: int) -> Iterator[FileRows]:

@@ -78,12 +78,31 @@ def first_bytes(path: Path) -> bytes:
         return file.read(16)
 
 
+def known_format(path: Path) -> str:
+    """What a file is, and what to do, if its first bytes are those of a known format that is no text; else ""."""
+    found = first_bytes(path)
+    return next((what for magic, what in _FORMATS.items() if found.startswith(magic)), "")
+
+
+def text_format(path: Path) -> str:
+    """What a text file seems to be, and what to do; "" if its first bytes are those of no text."""
+    found = first_bytes(path).lstrip()
+    if found.startswith(b"{"):
+        return "JSON lines: its format is 'json' (kind = 'jsonl' in a job)"
+    if found.startswith(b"["):
+        return "a JSON array: write each object in a line of its own, as format 'json' (kind = 'jsonl' in a job)"
+    if found and all(byte >= 32 or byte in b"\t\n\r" for byte in found):
+        return "text: if it has a header and values, its format is 'csv' (kind = 'csv' in a job)"
+    return ""
+
+
 def opened(path: Path) -> pa.NativeFile:
     """Open a text file, decompressed according to its suffix. Raises ValueError for a file of a known other format."""
     if not path.name.endswith(COMPRESSIONS):
-        found = first_bytes(path)
-        if what := next((what for magic, what in _FORMATS.items() if found.startswith(magic)), None):
+        if what := known_format(path):
             raise ValueError(f"the file {path} is not text but {what}")
+        if first_bytes(path).startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise ValueError(f"the file {path} is text in UTF-16: convert it to UTF-8")
     return pa.input_stream(str(path), compression="detect")
 
 

@@ -330,7 +330,8 @@ def files(
         raise TypeError(f"schema= must be a pyarrow.Schema; got a {type(schema).__name__}")
     if schema is not None and types is not None:
         raise TypeError("files() takes schema= with all columns, or types= of some; got both")
-    return FileSource(place, CsvFiles(delimiter) if format == "csv" else FORMATS[format], schema, poll, types)
+    layouts: dict[str, FileFormat] = {"csv": CsvFiles(delimiter), "parquet": ParquetFiles(types or ())}
+    return FileSource(place, layouts.get(format, FORMATS[format]), schema, poll, types)
 
 
 def _format_of(place: Path) -> Any:

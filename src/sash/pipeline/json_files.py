@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened, share_of
+from sash.pipeline.file_format import COMPRESSIONS, FileRows, naming, opened, share_of, text_format
 from sash.pipeline.json_rows import decode_json, require_json_types
 from sash.pipeline.source import MalformedRecord
 
@@ -31,18 +31,19 @@ class JsonFiles:
         """The fields in the first thousand lines of a file, with types inferred from their values."""
         with naming(path), opened(path) as raw, _lines(raw) as file:
             objects = [_object(line) for line in islice(file, SAMPLE)]
-        names = dict.fromkeys(name for found in objects for name in found if name not in known)
+        names = dict.fromkeys(name for found in objects for name in found)
         try:
-            columns = {name: pa.array([found.get(name) for found in objects]) for name in names}
+            columns = {
+                name: pa.array([None if name in known else found.get(name) for found in objects]) for name in names
+            }
         except (pa.ArrowException, OverflowError) as error:
             raise ValueError(
                 f"the columns of the file {path} cannot be inferred: {error}. Pass schema= ([source.schema] in a job)"
             ) from error
         if not columns and not known:
-            raise ValueError(
-                f"the file {path} has no JSON object in its first {SAMPLE} lines. "
-                "Pass schema= ([source.schema] in a job)"
-            )
+            what = "" if path.name.endswith(COMPRESSIONS) else text_format(path)
+            more = f"It seems to be {what}" if what else "Pass schema= ([source.schema] in a job)"
+            raise ValueError(f"the file {path} has no JSON object in its first {SAMPLE} lines. {more}")
         types = {name: pa.string() if pa.types.is_null(made.type) else made.type for name, made in columns.items()}
         return pa.schema(list(types.items()))
 

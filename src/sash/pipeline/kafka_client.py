@@ -62,16 +62,30 @@ def checked_timeout(timeout: Any) -> float:
 
 def consumer(servers: str, given: Mapping[str, Any] | None, isolation: str = "read_committed") -> Consumer:
     """A consumer with assigned partitions: it joins no group and commits no offsets."""
-    return kafka.Consumer(
-        client_config(
-            servers,
-            {"group.id": "sash", **(given or {})},  # never joined, but a consumer must name one
-            enable_auto_commit=False,
-            enable_partition_eof=True,
-            auto_offset_reset="error",
-            isolation_level=isolation,
-        )
+    settings = client_config(
+        servers,
+        {"group.id": "sash", **(given or {})},  # never joined, but a consumer must name one
+        enable_auto_commit=False,
+        enable_partition_eof=True,
+        auto_offset_reset="error",
+        isolation_level=isolation,
     )
+    return _made(kafka.Consumer, settings)
+
+
+def producer(servers: str, given: Mapping[str, Any] | None, transactional_id: str) -> Any:
+    """A producer of transactions."""
+    return _made(kafka.Producer, client_config(servers, given, transactional_id=transactional_id))
+
+
+def _made(client: Any, settings: dict[str, Any]) -> Any:
+    """A client. Raises ValueError for settings that librdkafka does not take."""
+    try:
+        return client(settings)
+    except kafka.KafkaException as error:
+        raise ValueError(f"config= ([source.config] or [sink.config] in a job): {error.args[0].str()}") from error
+    except TypeError as error:
+        raise TypeError(f"config= ([source.config] or [sink.config] in a job): {error}") from error
 
 
 def partitions_of(client: Any, servers: str, topic: str, timeout: float) -> list[int]:

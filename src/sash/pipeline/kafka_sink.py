@@ -29,6 +29,7 @@ from sash.pipeline.kafka_client import (
     is_end,
     kafka,
     partitions_of,
+    producer,
     require_topic,
     watermarks,
 )
@@ -98,10 +99,10 @@ class KafkaSink:
                 raise ValueError(f"key= names {name!r}, and the results have only {', '.join(task.schema.names)}")
         outbox = Outbox(task)
         transactional = f"sash-{task.run}-{task.name}"
-        producer = kafka.Producer(client_config(self.servers, self.config, transactional_id=transactional))
-        partitions = partitions_of(producer, self.servers, self.topic, self.timeout)
+        made = producer(self.servers, self.config, transactional)
+        partitions = partitions_of(made, self.servers, self.topic, self.timeout)
         try:
-            producer.init_transactions(max(self.timeout, TRANSACTION))
+            made.init_transactions(max(self.timeout, TRANSACTION))
         except kafka.KafkaException as error:
             raise ConnectionError(f"{self.servers!r} cannot start transactions: {error.args[0].str()}") from error
         client = consumer(self.servers, self.config, "read_uncommitted")
@@ -111,7 +112,7 @@ class KafkaSink:
             }
         finally:
             client.close()
-        opened = _Opened(producer, outbox, f"{task.run}/{task.name}", ends)
+        opened = _Opened(made, outbox, f"{task.run}/{task.name}", ends)
         if (pending := outbox.pending()) is not None:
             starts = {int(number): offset for number, offset in pending.notes["ends"].items()}
             self._send(opened, task.epoch, pending.batch, self._sent(opened, task.epoch, starts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import ParamSpec, TypeVar
 
 from sash.monoids.algebra import Bound
@@ -88,15 +88,21 @@ def aggregates_named(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def checked(*given: P.args, **named: P.kwargs) -> R:
         first = given[most] if len(given) > most else None
-        if isinstance(first, Aggregated):
-            raise TypeError(f"aggregates are named by keywords: write {_named(first)}")
+        several = first.items() if isinstance(first, dict) else [("", one) for one in _listed(first)]
+        if found := [as_keyword(one, str(name)) for name, one in several if isinstance(one, Aggregated)]:
+            raise TypeError(f"aggregates are named by keywords: write {', '.join(found)}")
         return function(*given, **named)
 
     return checked
 
 
-def _named(aggregate: Aggregated) -> str:
-    name = (aggregate.monoid.name if isinstance(aggregate, Bound) else None) or "result"
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def as_keyword(aggregate: Aggregated, name: str = "") -> str:
+    """An aggregate as an argument of a query: with the name, or that of the aggregate."""
+    name = name or (aggregate.monoid.name if isinstance(aggregate, Bound) else None) or "result"
     of_sash = isinstance(aggregate, Bound) and type(aggregate.monoid) in AGGREGATES.values()
     return f"{name}={'sash.' if of_sash else ''}{aggregate!r}"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 from sash.expressions.excerpt import excerpt
+from sash.expressions.tree import described
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.arithmetic import Aggregated, Formula
 from sash.monoids.bloom import Bloom
@@ -21,7 +22,7 @@ from sash.monoids.sketches import SketchMonoid
 from sash.plan.api_types import Emit, Late
 from sash.plan.halflife import halflife_of
 from sash.plan.options import Options
-from sash.plan.query_advice import argument_advice
+from sash.plan.query_advice import argument_advice, as_keyword
 from sash.plan.result_names import has_own_windows, named_results
 from sash.windows.arguments import length
 from sash.windows.duration import Duration, is_duration
@@ -83,6 +84,11 @@ def windows(value: Any) -> dict[str, WindowKind]:
 
 def not_an_aggregate(name: str, value: Any) -> Any:
     """The value of a parameter. Raises TypeError if it is an aggregate that was given the parameter's name."""
+    if name == "windows" and isinstance(value, Aggregated):
+        raise TypeError(
+            f"the first argument of a query is its window, such as '1h' or 5, and got {value!r}; aggregates are named "
+            f"by keywords: write {as_keyword(value)}"
+        )
     if isinstance(value, Aggregated):
         raise TypeError(
             f"an aggregate cannot be named {name!r}, which is a parameter of Query: rename {name}={value!r}"
@@ -94,13 +100,20 @@ def columns(name: str, value: Any) -> tuple[str, ...]:
     """Column names as a tuple, given one or several."""
     found = (value,) if isinstance(value, str) else () if value is None else value
     if not isinstance(found, tuple | list):
-        raise TypeError(f"{name}= must be a column's name or a list of names; got {value!r}, a {type(value).__name__}")
+        raise TypeError(f"{name}= must be a column's name or a list of names; got {described(value)}{_its_name(value)}")
     for column in found:
         if not isinstance(column, str):
-            raise TypeError(f"{name}= must name columns by text; got {column!r}, a {type(column).__name__}")
+            raise TypeError(f"{name}= must name columns by text; got {described(column)}{_its_name(column)}")
+    for column in found:
         if list(found).count(column) > 1:
             raise ValueError(f"{name}= names the column {column!r} twice")
     return tuple(found)
+
+
+def _its_name(column: Any) -> str:
+    """What to write in place of a column of a frame; empty if it has no name."""
+    name = getattr(column, "name", None)
+    return f": write {name!r}" if isinstance(name, str) and name else ""
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -1,60 +1,32 @@
-"""The server of the page: who is admitted, headers, JSON, events, and bounds."""
+"""The server of the page: who is admitted, headers, JSON, and events."""
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
 import re
 import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 
 import sash
 from sash.cli.page import page_server
 from sash.cli.page.page_access import HEADERS, PageAccess, host_name, is_loopback
+from tests.cli.page.served import KEYS, ask, bearer, served, token_of
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels")
-
-KEYS = ["a", "<script>alert(1)</script>", 'q"\\', "日本", "a/b?c&d#e"]
 
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    op = sash.Query(2, by="k", high=sash.max("x")).operator()
-    with sash.live_page() as made, contextlib.ExitStack() as opened:
-        made.watch(op, "a/b <c>")
-        op.process({"k": KEYS * 2, "x": [*range(2 * len(KEYS))]})
-        made.operator, made.opened = op, opened
+    with served() as made:
         yield made
-
-
-def token_of(page: Any) -> str:
-    return urlsplit(page.url).query.removeprefix("token=")
-
-
-def ask(page: Any, path: str, method: str = "GET", **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)
-    try:
-        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        response = connection.getresponse()
-        return response, response.read()
-    finally:
-        connection.close()
-
-
-def bearer(page: Any, path: str) -> Any:
-    response, body = ask(page, path, Authorization=f"Bearer {token_of(page)}")
-    return json.loads(body) if response.status == 200 else (response.status, body.decode())
 
 
 PATHS = ["/", "/page.css", "/page.js", "/chart.js", "/icon.svg", "/events", "/api/queries", "/nothing"]
@@ -237,147 +209,6 @@ def test_streams_of_events_are_bounded(page: Any) -> None:
             time.sleep(0.02)
     for one in opened:
         one.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def connections(page: Any, count: int = page_server.CONNECTIONS) -> list[socket.socket]:
-    """Connections that all have a thread of the server, and are the only ones; they are closed with the page."""
-    until(lambda: page._server._free._value == page_server.CONNECTIONS)  # a thread outlives its connection
-    made = [socket.create_connection(("127.0.0.1", page.port), 10) for _ in range(count)]
-    for one in made:
-        page.opened.enter_context(one)
-    until(lambda: page._server._free._value == page_server.CONNECTIONS - count)
-    return made
-
-
-def has_ended(connection: socket.socket) -> bool:
-    """Has the server ended a connection? Waits for it, and closes it."""
-    with connection, contextlib.suppress(ConnectionError):
-        while connection.recv(65536):
-            pass
-    return True
-
-
-def test_idle_connections_give_way_oldest_first(page: Any) -> None:
-    idle = connections(page)
-    assert ask(page, "/")[0].status == 403
-    assert has_ended(idle[0])
-    assert bearer(page, "/api/queries")["queries"]
-    assert page._server._free._value >= 0
-    idle[-1].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert idle[-1].recv(100).startswith(b"HTTP/1.1 403 ")
-    for one in idle:
-        one.close()
-    until(lambda: page._server._free._value == page_server.CONNECTIONS)
-    assert not page._server._waiting
-
-
-def test_connections_that_are_answered_do_not_give_way(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = threading.Event()
-    monkeypatch.setattr(page._server.board, "queries", lambda: answer.wait(20) and [])
-    busy = connections(page)
-    for one in busy:
-        one.sendall(f"GET /api/queries?token={token_of(page)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    until(lambda: not page._server._waiting)
-    with pytest.raises((http.client.HTTPException, OSError)):
-        ask(page, "/")
-    answer.set()
-    for one in busy:
-        assert one.recv(100).startswith(b"HTTP/1.1 200 ")
-        one.close()
-
-
-def test_slow_senders_keep_nobody_out(page: Any) -> None:
-    """A byte now and then: the time counts for the whole request."""
-    page._server.seconds = 0.5
-    slow = connections(page)
-    ended = threading.Event()
-
-    def send() -> None:
-        for letter in b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 10_000:
-            for one in slow:
-                with contextlib.suppress(OSError):
-                    one.send(bytes([letter]))
-            if ended.wait(0.05):
-                return
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        for _ in range(20):
-            assert bearer(page, "/api/queries")["queries"]
-        assert all(map(has_ended, slow))
-    finally:
-        ended.set()
-        sender.join()
-    page._server.seconds = 60.0  # also before their time is over
-    slow = connections(page)
-    for one in slow:
-        one.sendall(b"GET / HTTP/1.1\r\nX: ")
-    for _ in range(20):
-        assert bearer(page, "/api/queries")["queries"]
-    for one in slow:
-        one.close()
-
-
-def test_long_requests_take_no_memory(page: Any) -> None:
-    """98 lines of 64 KB on each connection, before a token is known."""
-    line = b"X: " + b"x" * 65_000 + b"\r\n"
-    sent = []
-
-    def send(one: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-            for _ in range(98):
-                one.sendall(line)
-                sent.append(1)
-
-    opened = connections(page)
-    before = resident()
-    senders = [threading.Thread(target=send, args=(one,)) for one in opened]
-    for one in senders:
-        one.start()
-    most = 0
-    while any(one.is_alive() for one in senders):
-        most = max(most, resident() - before)
-        time.sleep(0.01)
-    assert most < 60e6  # the threads' own stacks and buffers; the requests have 400 MB
-    assert all(map(has_ended, opened))
-    assert bearer(page, "/api/queries")["queries"]
-
-
-def resident() -> int:
-    """The resident memory of this process, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.parametrize("text", [b"GET /" + b"a" * 20_000, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 4000])
-def test_a_request_that_is_too_long_is_refused(page: Any, text: bytes) -> None:
-    (one,) = connections(page, 1)
-    one.sendall(text)
-    assert one.recv(4096).startswith(b"HTTP/1.1 431 ")
-    assert has_ended(one)
-    one.close()
-
-
-def test_requests_in_pieces_and_several_at_once(page: Any) -> None:
-    request = f"GET /api/queries HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token_of(page)}\r\n\r\n"
-    (one,) = connections(page, 1)
-    for letter in request:
-        one.sendall(letter.encode())
-    assert one.recv(65536).startswith(b"HTTP/1.1 200 ")
-    one.sendall(request.encode() * 3 + b"GET / HTTP/1.0\n\n")
-    found = b""
-    while more := one.recv(65536):
-        found += more
-    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b"HTTP/1.1 421 ")) == (3, 1)
-    one.close()
 
 
 def test_a_page_that_is_closed_answers_no_more(page: Any) -> None:

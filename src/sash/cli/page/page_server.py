@@ -10,7 +10,8 @@
 
 Requests change nothing. Each connection has a thread; their number is bounded, and so are the bytes and the time of a
 whole request, because all of it is read before its token is known. If all places are taken, the connection that has
-waited longest for a request gives way, so those who send slowly, or nothing, keep nobody out.
+waited longest for a request gives way, and a refused request ends its connection, so those who send slowly or nothing,
+or read no answers, keep nobody out.
 """
 
 from __future__ import annotations
@@ -117,7 +118,12 @@ class PageServer(ThreadingMixIn, HTTPServer):
             self.shutdown_request(request)
             return
         self.waits(request)
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no more threads can be started
+            self.has_request(request)
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer the requests of a connection."""
@@ -199,8 +205,10 @@ class PageRequest(BaseHTTPRequestHandler):
     def _read_head(self) -> bytes | None:
         """The lines of the next request; what the client has sent, if it has ended. None if they are too long."""
         ends = time.monotonic() + self.server.seconds
-        while (end := _END.search(self._received)) is None:
-            if len(self._received) > HEAD:
+        searched = 0
+        while (end := _END.search(self._received, max(searched - 3, 0))) is None:
+            searched = len(self._received)
+            if searched > HEAD:
                 return None
             self.connection.settimeout(max(ends - time.monotonic(), 1e-6))
             more = self.connection.recv(4096)
@@ -214,15 +222,19 @@ class PageRequest(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Check the access, and answer."""
         self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
-        split = urlsplit(self.path)
+        try:
+            split = urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "this is not an address")
+            return
         asked = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
         access = self.server.access
         if access is not None:
             if not access.host_fits(self.headers.get("Host")):
-                self._fail(HTTPStatus.MISDIRECTED_REQUEST, "this page is served only to localhost and 127.0.0.1")
+                self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "this page is served only to localhost and 127.0.0.1")
                 return
             if not access.admits(self.headers, asked.get("token", "")):
-                self._fail(
+                self.send_error(
                     HTTPStatus.FORBIDDEN, "the token is missing or wrong: open the address that sash has printed"
                 )
                 return
@@ -304,7 +316,11 @@ class PageRequest(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """An error of the protocol, as text."""
+        """Refuse a request, and close its connection.
+
+        One refusal fits into the buffers of the connection. Refusals of many requests that nobody reads would not: the
+        thread would wait for the client, and its place be taken.
+        """
         del explain
         self.close_connection = True
         self._fail(HTTPStatus(code), message or HTTPStatus(code).phrase, {"Connection": "close"})

@@ -39,7 +39,7 @@ def key_of(text: str, by: Sequence[str], schema: pa.Schema) -> tuple[pa.Scalar, 
     """Parse a key. Raises ValueError if its values do not fit the columns of `by`."""
     try:
         values = json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         values = None
     if not isinstance(values, list) or len(values) != len(by):
         wanted = json.dumps([f"a {name}" for name in by])
