@@ -371,6 +371,7 @@ def test_rows_that_fail_go_to_the_side_directory() -> None:
     failed = typed("run", "job.toml")
     assert failed.code == 1
     assert "fails at row 0" in failed.err
+    assert '([options] failed = "side" in a job)' in failed.err
     Path("job.toml").write_text(job + '\n[options]\nfailed = "side"\n\n[side]\npath = "side"\n')
     done = typed("run", "job.toml", "--set", "sink.path=others")
     assert (done.code, done.out) == (0, "7 rows in, 1 rows out, 6 failed\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -318,6 +320,26 @@ def test_a_copy_is_of_one_commit() -> None:
         backup(store, "copy-4")
     target = MemoryStore()
     assert restore("copy", target) == len(dict(target.scan()))
+
+
+def test_a_killed_copy_is_cleaned_up_by_the_next() -> None:
+    """It never has the name of a backup. What another process is writing stays."""
+    arrive(1)
+    done("run", "job.toml")
+    child = (
+        "import os, sash.stores.store_backup as b; b.os.rename = lambda *_: os._exit(9);"
+        "b.backup(b.RocksDBStore('state', read_only=True), 'monday')"
+    )
+    assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 9
+    (left,) = Path().glob(".monday*")
+    assert not Path("monday").exists()
+    shutil.copytree(left, ".monday.unfinished-running")
+    (next(left.glob("MANIFEST-*"))).unlink()
+    with RocksDBStore(".monday.unfinished-running"):
+        done("backup", "state", "monday")
+    assert [path.name for path in Path().glob(".monday*")] == [".monday.unfinished-running"]
+    with RocksDBStore("monday", read_only=True) as copy, RocksDBStore("state") as store:
+        assert dict(copy.scan()) == dict(store.scan())
 
 
 @pytest.mark.parametrize("seed", range(share(60)))

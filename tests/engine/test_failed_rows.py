@@ -270,6 +270,25 @@ def test_combine_and_policies_that_fail_are_errors(emit: Any) -> None:
         op.process(rows), op.finish()
 
 
+@every_emit
+def test_the_option_is_named_where_it_helps(emit: Any) -> None:
+    """Not for an error of `combine`, which the option does not change."""
+
+    def add(a: int, b: int) -> int:
+        if a == 2 and b == 2:
+            raise ValueError("no sum")
+        return a + b
+
+    rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": 2, "y": 1} for t in (1, 2, 3)], SCHEMA)
+    failing = sash.monoid(identity=0, lift=lambda x: x, combine=add, lower=lambda a: a, returns="int64")
+    odd = sash.monoid(identity=0, lift=lambda x: x + 1, combine=plus, lower=even, returns="int64")
+    for mine, error, is_named in ((failing, ValueError, False), (odd, ArithmeticError, True)):
+        op = sash.Query(2, by="k", on="t", lateness=0, emit=emit, s=mine("x")).operator(SCHEMA)
+        with pytest.raises(error) as raised:
+            op.process(rows), op.finish()
+        assert ('sash.Options(failed="side")' in str(raised.value)) is is_named
+
+
 def test_a_retraction_of_a_failed_row_retracts_none() -> None:
     schema = SCHEMA.append(pa.field("gone", pa.bool_()))
     query = sash.Query(sash.Lifetime(), by="k", on="t", lateness=9, emit="eager", retract="gone", options=SIDE,

@@ -182,7 +182,8 @@ def test_a_failure_in_a_worker_is_one_line(spark: Any) -> None:
     assert head == "An exception was thrown from the Python worker:"
     assert line == (
         "ZeroDivisionError: the aggregate 'g' failed with ZeroDivisionError: division by zero; "
-        "at row {'k': 'a', 't': 2, 'x': 3}; options=sash.Options(failed=\"side\") goes on without it"
+        "at row {'k': 'a', 't': 2, 'x': 3}; options=sash.Options(failed=\"side\") goes on without it "
+        '([options] failed = "side" in a job)'
     )
 
 

@@ -167,8 +167,8 @@ def copied(source: str, target: str) -> None:
 def test_damage_is_found(tmp_path: Path, seed: int) -> None:
     """A writer and a reader of a damaged store name the file, or what they read is what was written.
 
-    A WAL may lose its end as in a power failure: then what is read is an earlier version. Without the end of a MANIFEST
-    a later WAL may follow an earlier version: operators see that by the generations of pages.
+    A WAL may lack its end as after a power failure: then what is read is an earlier version. Without the end of a
+    MANIFEST a later WAL may follow an earlier version: operators see that by the generations of pages.
     """
     draw, path = random.Random(seed), tmp_path / "store"
     versions: list[dict[str, bytes]] = [{}]
@@ -190,7 +190,7 @@ def test_damage_is_found(tmp_path: Path, seed: int) -> None:
     damage(file, draw.choice(["flip", "flip", "cut", "zeros", "delete"]), draw)
     possible: Any = versions if file.name.endswith(".log") else versions[-1:]
     for read_only in (True, False):
-        refused = ""
+        refused = lacks_end = ""
         try:
             with RocksDBStore(path, read_only=read_only) as store:
                 scanned, names = dict(store.scan()), [*versions[-1]]
@@ -198,6 +198,11 @@ def test_damage_is_found(tmp_path: Path, seed: int) -> None:
                 assert scanned in possible or file.name.startswith("MANIFEST")
         except StoreDamaged as error:
             refused = str(error)
+        except StoreError as error:
+            lacks_end = str(error)
+        if lacks_end:
+            assert read_only
+            assert "the end of its log is missing, as after a power failure" in lacks_end
         if refused:
             assert refused.startswith(f"the store at {path} is damaged: ")
             assert "restore a backup (sash restore BACKUP STORE)" in refused
@@ -234,6 +239,111 @@ def test_a_reader_does_not_go_back(tmp_path: Path) -> None:
     for read_only in (True, False):
         with pytest.raises(StoreDamaged, match="the file CURRENT is missing"):
             RocksDBStore(tmp_path / "store", read_only=read_only)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A store whose writer was killed after ten writes, which are in its log."""
+    with RocksDBStore(tmp_path / "running") as store:
+        for number in range(10):
+            store.put_many({"number": b"%d" % number} | {f"p{n}": os.urandom(40_000) for n in range(5)})
+        shutil.copytree(tmp_path / "running", tmp_path / "killed", copy_function=copied)
+    return tmp_path / "killed"
+
+
+@pytest.mark.parametrize("part", [0.05, 0.15, 0.55, 0.95])
+def test_a_log_that_is_damaged_before_its_end_is_not_cut_there(killed: Path, part: float) -> None:
+    """RocksDB drops all writes after the damage, without an error."""
+    (log,) = killed.glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[int(len(content) * part)] ^= 4
+    log.write_bytes(content)
+    for read_only in (True, False, True):
+        with pytest.raises(
+            StoreDamaged, match=rf"is damaged: {log.name}: checksum mismatch\. Move .* restore a backup"
+        ):
+            RocksDBStore(killed, read_only=read_only)
+    assert log.read_bytes() == content
+
+
+@pytest.mark.parametrize("at", [6, 32 * 1024 + 6])
+@pytest.mark.parametrize("bit", range(8))
+def test_the_type_of_a_record_of_a_log_is_damaged(killed: Path, at: int, bit: int) -> None:
+    """RocksDB reads some of them forever, in any mode."""
+    (log,) = killed.glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[at] ^= 1 << bit
+    log.write_bytes(content)
+    for read_only in (True, False):
+        with pytest.raises(
+            StoreDamaged, match=rf"is damaged: {log.name}: (unknown record type|checksum mismatch)\. Move"
+        ):
+            RocksDBStore(killed, read_only=read_only)
+
+
+def test_a_log_may_lack_its_end(killed: Path) -> None:
+    """As after a killed write. After a power failure it may be zeros, up to the length that the file had."""
+    (log,) = killed.glob("*.log")
+    length = log.stat().st_size
+    os.truncate(log, int(0.47 * length))  # in the middle of a page
+    with RocksDBStore(killed, read_only=True) as reader:
+        seen = reader.get_many(["number"])
+    shutil.copytree(killed, killed.with_name("zeros"))
+    os.truncate(killed.with_name("zeros") / log.name, length)
+    with pytest.raises(
+        StoreError, match=r"the end of its log is missing, as after a power failure\. Open it for writing"
+    ):
+        RocksDBStore(killed.with_name("zeros"), read_only=True)
+    for path in (killed, killed.with_name("zeros")):
+        with RocksDBStore(path) as store:
+            assert store.get_many(["number"]) == seen
+            assert seen == [b"3"]
+
+
+def test_a_missing_log_is_no_empty_log(killed: Path) -> None:
+    """Copies often leave out files named *.log. A writer that closes the store leaves nothing in it."""
+    (log,) = killed.glob("*.log")
+    log.unlink()
+    for read_only in (True, False):
+        with pytest.raises(
+            StoreDamaged, match=r"its log, a file \*\.log, is missing, and its writer has not closed it"
+        ):
+            RocksDBStore(killed, read_only=read_only)
+    for log in (killed.with_name("running")).glob("*.log"):
+        log.unlink()
+    for read_only in (True, False):
+        with RocksDBStore(killed.with_name("running"), read_only=read_only) as store:
+            assert store.get_many(["number"]) == [b"9"]
+
+
+def test_a_log_without_its_end_before_another_log_is_damaged(tmp_path: Path) -> None:
+    """RocksDB would drop all of the later log."""
+    options = rocksdict.Options(raw_mode=True)
+    options.set_write_buffer_size(64 << 10)
+    options.set_max_write_buffer_number(8)
+    options.set_min_write_buffer_number_to_merge(6)  # no flush, which deletes logs
+    running = rocksdict.Rdict(str(tmp_path / "running"), options)
+    for number in range(50):
+        running[b"p%d" % number] = os.urandom(4000)
+    shutil.copytree(tmp_path / "running", tmp_path / "killed", copy_function=copied)
+    running.close()
+    first, *later = sorted((tmp_path / "killed").glob("*.log"))
+    assert later
+    os.truncate(first, first.stat().st_size // 2)
+    with pytest.raises(StoreDamaged, match=rf"is damaged: {first.name}, .*: truncated record body"):
+        RocksDBStore(tmp_path / "killed")
+
+
+def test_a_list_of_files_without_its_end_is_no_empty_store(tmp_path: Path) -> None:
+    """RocksDB opens it without its files, and deletes them."""
+    with RocksDBStore(tmp_path / "store") as store:
+        store.put_many(PAGES)
+    (manifest,), (file,) = (tmp_path / "store").glob("MANIFEST-*"), (tmp_path / "store").glob("*.sst")
+    os.truncate(manifest, 130)  # after what the creation of the store has written
+    for read_only in (True, False):
+        with pytest.raises(StoreDamaged, match=rf"is damaged: {manifest.name}: it does not list {file.name}\. Move"):
+            RocksDBStore(tmp_path / "store", read_only=read_only)
+    assert file.exists()
 
 
 def test_a_killed_creation_can_be_repeated(tmp_path: Path) -> None:

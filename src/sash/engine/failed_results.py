@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-REMEDY = 'options=sash.Options(failed="side") goes on without it'
+REMEDY = 'options=sash.Options(failed="side") goes on without it ([options] failed = "side" in a job)'
 """The end of an error's message: how a row or a result that fails does not end the call."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import walk_tb
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ from sash.engine.failed_results import REMEDY
 from sash.engine.key_values import decode, format_key, format_row
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.columnar import AggregateError
+from sash.monoids.algebra import Monoid
+from sash.monoids.null_rows import NullRows
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
 
@@ -58,15 +61,27 @@ def decreasing(name: str, before: Number, value: Number, row: str) -> ValueError
 def aggregate_failure(bound_query: BoundQuery, number: int, failed: AggregateError, where: str) -> Exception:
     """The exception of an aggregate's monoid, with the place where it was raised; with the columns for an overflow.
 
-    It names the option with which the call would have succeeded.
+    It names the option with which the call would have succeeded. For an error of `combine` there is none.
     """
     spec = bound_query.aggregates[number]
     where = f"at {where}"
     if isinstance(failed.error, OverflowError) and spec.columns:
         where += f", in the column {', '.join(map(repr, spec.columns))}"
-    if bound_query.query.options.failed == "error":
+    if bound_query.query.options.failed == "error" and not _is_of_combine(spec.monoid, failed.error):
         where += f"; {REMEDY}"
     return failure(f"the aggregate {spec.name!r}", failed, where)
+
+
+def _is_of_combine(monoid: Monoid, error: Exception) -> bool:
+    """Was an exception raised in `combine`? Compiled code has frames of its own, with the same file and name."""
+    inner = monoid.of if isinstance(monoid, NullRows) else monoid
+    code = getattr(inner.combine, "__code__", None)
+    if code is None:
+        return False
+    raised_in = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+    if code.co_name == "<lambda>":
+        return code in raised_in
+    return (code.co_filename, code.co_name) in [(found.co_filename, found.co_name) for found in raised_in]
 
 
 def failure(what: str, failed: AggregateError, where: str) -> Exception:

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 import time
@@ -69,9 +70,25 @@ class _FileList(NamedTuple):
     """Name and length of each file with a list of files: they grow before the writer deletes a file."""
 
 
-def _options(read_only: bool) -> rocksdict.Options:
+_LOG_DAMAGE = re.compile(r"Corruption: (checksum mismatch|truncated|missing start|error|partial|bad|unknown)(?!.*/)")
+"""What RocksDB says of its log (WAL): it names no file."""
+
+_LOG_BLOCK, _RECORD = 32 << 10, struct.Struct("<4sHB")
+"""Bytes of a block of a log; the header of a record: checksum, length, type."""
+
+_RECORD_TYPES = 5
+"""Records that a store writes have types below this. RocksDB loops forever on some damaged ones above."""
+
+_SECTOR = 512
+"""Bytes that a disk writes at once: a power failure leaves at least so many zeros where data was not written."""
+
+_Recovery = rocksdict.DBRecoveryMode
+
+
+def _options(read_only: bool, recovery: rocksdict.DBRecoveryMode | None = None) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(not read_only)
+    options.set_wal_recovery_mode(recovery or _Recovery.point_in_time())
     options.set_write_buffer_size(WRITE_BUFFER)
     options.set_max_write_buffer_number(WRITE_BUFFERS)
     options.set_target_file_size_base(2 * WRITE_BUFFER)
@@ -144,8 +161,9 @@ class RocksDBStore:
             raise StoreError(
                 f"{self.path} is not a store and not empty (it has {foreign[0]!r}): use a separate directory"
             )
+        self._require_content(names)
         try:
-            db = rocksdict.Rdict(str(self.path), _options(read_only=False))
+            db = self._open_whole()
         except Exception as error:
             if "lock hold by current process" in str(error) or "While lock file" in str(error):
                 raise StoreInUse(
@@ -174,6 +192,74 @@ class RocksDBStore:
         if "CURRENT" not in names and any(_CONTENT.fullmatch(name) for name in names):
             raise self._damaged("the file CURRENT is missing")
 
+    def _require_content(self, names: Iterable[str]) -> None:
+        """Raises StoreDamaged for what RocksDB does not find.
+
+        A log is missing or has unknown records, or the list of files lists none of them.
+        """
+        names = list(names)
+        if WRITER in names and not any(name.endswith(".log") for name in names):
+            raise self._damaged("its log, a file *.log, is missing, and its writer has not closed it")
+        for name in names:
+            if name.endswith(".log") and _has_unknown_record(self.path / name):
+                raise self._damaged(f"{name}: unknown record type")
+        files = sorted(name for name in names if name.endswith(".sst"))
+        if files and "CURRENT" in names:
+            try:
+                written = self._last_write(_Recovery.point_in_time())
+            except Exception:  # a writer changes its files, or the next step says what is damaged
+                return
+            if not written:
+                manifest = (self.path / "CURRENT").read_text("utf-8").strip()
+                raise self._damaged(f"{manifest}: it does not list {files[0]}")
+
+    def _last_write(self, recovery: rocksdict.DBRecoveryMode) -> int:
+        """The number of the last write that RocksDB finds; 0 if there is none. Nothing is changed."""
+        access = rocksdict.AccessType.read_only()
+        with tempfile.TemporaryDirectory(prefix="sash-reader-") as directory:
+            options = _options(True, recovery)
+            options.set_db_log_dir(directory)
+            db = rocksdict.Rdict(str(self.path), options, access_type=access)
+            try:
+                return db.latest_sequence_number()
+            finally:
+                db.close()
+
+    def _open_whole(self) -> rocksdict.Rdict:
+        """Open for writing. Raises an error of RocksDB if a log is damaged, except at its end.
+
+        A process that ends while it writes, or a power failure, leaves a log without its end: RocksDB opens the version
+        before it. By default it does so wherever a log is damaged, and drops all later writes without an error.
+        """
+        try:
+            return rocksdict.Rdict(str(self.path), _options(False, _Recovery.absolute_consistency()))
+        except Exception as error:
+            if not self._may_recover(error):
+                raise
+        return rocksdict.Rdict(str(self.path), _options(False))
+
+    def _may_recover(self, error: Exception) -> bool:
+        """Is an error of RocksDB due to a log such as a power failure or a killed write leaves?
+
+        The end is missing, or is zeros that were never overwritten, and no later log follows.
+        """
+        if not _LOG_DAMAGE.search(str(error)):
+            return False
+        newest = max((file for file in self.path.glob("*.log") if file.stat().st_size), key=lambda file: int(file.stem))
+        with newest.open("rb") as content:
+            content.seek(max(0, newest.stat().st_size - _SECTOR))
+            if not any(content.read()):
+                return True
+        try:
+            tolerant = self._last_write(_Recovery.tolerate_corrupted_tail_records())
+        except Exception:
+            return False
+        return tolerant == self._last_write(_Recovery.point_in_time())
+
+    def _logs(self) -> str:
+        """The names of the logs that have content."""
+        return ", ".join(sorted(file.name for file in self.path.glob("*.log") if file.stat().st_size))
+
     def _damaged(self, what: object) -> StoreDamaged:
         return StoreDamaged(
             f"the store at {self.path} is damaged: {what}. Move the directory away and restore a backup (sash restore "
@@ -182,6 +268,15 @@ class RocksDBStore:
 
     def raise_failed(self, verb: str, error: Exception) -> NoReturn:
         """Raises StoreDamaged if files are damaged, else StoreError."""
+        if isinstance(error, StoreDamaged):
+            raise error
+        if _LOG_DAMAGE.search(str(error)):
+            if self.read_only and self._may_recover(error):
+                raise StoreError(
+                    f"cannot read the store at {self.path}: the end of its log is missing, as after a power failure. "
+                    "Open it for writing (sash run): that opens the version before it"
+                ) from error
+            raise self._damaged(f"{self._logs()}: {_damage(error)}") from error
         if _DAMAGE.search(str(error)):
             raise self._damaged(_damage(error)) from error
         raise StoreError(f"cannot {verb} the store at {self.path}: {error}") from error
@@ -192,11 +287,13 @@ class RocksDBStore:
         An instance that cannot open a file of the newest version shows the last version that is complete, perhaps
         none, without an error. One that only reads opens all files or fails.
         """
-        options = _options(read_only=True)
-        options.set_db_log_dir(self._reader_directory)
-        strict = rocksdict.Rdict(str(self.path), options, access_type=rocksdict.AccessType.read_only())
-        written = strict.latest_sequence_number()
-        strict.close()
+        self._require_content(os.listdir(self.path))
+        try:
+            written = self._last_write(_Recovery.absolute_consistency())
+        except Exception as error:
+            if not self._may_recover(error):
+                raise
+            written = self._last_write(_Recovery.point_in_time())
         access = rocksdict.AccessType.secondary(self._reader_directory)
         found = rocksdict.Rdict(str(self.path), _options(read_only=True), access_type=access)
         if found.latest_sequence_number() < written:
@@ -395,6 +492,25 @@ class _Scan:
     def stop(self) -> None:
         """Release the files."""
         self._items = None
+
+
+def _has_unknown_record(log: Path) -> bool:
+    """Has a log a record of a type that no store writes?"""
+    try:
+        content = log.read_bytes()
+    except FileNotFoundError:  # its writer has deleted it
+        return False
+    at = 0
+    while at + _RECORD.size <= len(content):
+        left = _LOG_BLOCK - at % _LOG_BLOCK
+        if left >= _RECORD.size:
+            _, length, kind = _RECORD.unpack_from(content, at)
+            if kind >= _RECORD_TYPES:
+                return True
+            size = _RECORD.size + length
+            left = left if kind == 0 or size > left else size
+        at += left
+    return False
 
 
 def _damage(error: Exception) -> str:

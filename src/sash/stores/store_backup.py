@@ -7,6 +7,7 @@ A backup can be opened as any store, to inspect it, to look up in it, or to cont
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from sash.stores.envelope import MAGIC, fingerprint_of
 from sash.stores.rocksdb_store import RocksDBStore
 from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import StoreError, StoreUnavailable
+from sash.stores.store_errors import StoreDamaged, StoreError, StoreInUse, StoreUnavailable
 
 CHUNK = 8 << 20
 """Bytes of pages that are written at a time."""
@@ -101,6 +102,8 @@ class _Changed(Exception):
 def new_store(path: str | os.PathLike[str]) -> Iterator[RocksDBStore]:
     """A new store of RocksDB, which gets its name at the end. After an error nothing is left of it.
 
+    What a killed process has left of an earlier one is deleted.
+
     Raises StoreError if there is something at the path.
     """
     place = Path(path).absolute()
@@ -108,7 +111,8 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[RocksDBStore]:
         raise StoreError(f"{path} exists already: move it away, or give another directory")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent)
+        _delete_unfinished(place)
+        fresh = tempfile.mkdtemp(prefix=_unfinished(place), dir=place.parent)
     except OSError as error:
         raise StoreError(f"cannot create a store at {path}: {error.strerror or error}") from error
     try:
@@ -119,6 +123,21 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[RocksDBStore]:
     finally:
         with suppress(FileNotFoundError):
             shutil.rmtree(fresh)
+
+
+def _unfinished(place: Path) -> str:
+    """How the name of a new store begins that has not got its name yet."""
+    return f".{place.name}.unfinished-"
+
+
+def _delete_unfinished(place: Path) -> None:
+    for left in place.parent.glob(glob.escape(_unfinished(place)) + "*"):
+        with suppress(StoreDamaged):
+            try:
+                RocksDBStore(left).close()
+            except StoreInUse:  # by a process that runs
+                continue
+        shutil.rmtree(left)
 
 
 def _sync(directory: Path) -> None:
