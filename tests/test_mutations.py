@@ -36,13 +36,13 @@ class Mutant:
 
 MUTANTS = {
     "a row at the watermark is late": Mutant(
-        "engine/watermark.py",
+        "columns/watermark.py",
         "late = timed & (time < watermark)",
         "late = timed & (time <= watermark)",
         "tests/engine/test_streams.py::test_advance_gives_what_has_become_final",
     ),
     "a Time window keeps the row at its open start": Mutant(
-        "engine/time_numbers.py",
+        "columns/time_numbers.py",
         "size = int(size) - open_start",
         "size = int(size)",
         "tests/engine/test_streams.py::test_a_row_leaves_a_time_window_when_it_is_as_old_as_the_window_is_long",
@@ -60,7 +60,7 @@ MUTANTS = {
         "tests/monoids/test_accuracy.py::test_the_sum_of_pairs_is_accurate_where_they_cancel",
     ),
     "a page of another call is read": Mutant(
-        "engine/page_transaction.py",
+        "state/page_transaction.py",
         'if expected is not None and expected != meta["generation"]:',
         "if expected is not None and expected != expected:",
         "tests/engine/test_page_identity.py::test_an_older_copy_of_a_page_is_refused[slides]",

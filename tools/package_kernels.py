@@ -1,6 +1,6 @@
 """Compile the common kernels for any CPU of this architecture, for a wheel: `python -m tools.package_kernels FOLDER`.
 
-`make wheel` runs it. The kernels are those of `python -m sash.warm`; `sash.kernels.jit.packaged` defines the CPU.
+`make wheel` runs it. The kernels are those of `python -m sash.warm`; `sash.kernels.jit.cache` defines the CPU.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from sash import warm
-from sash.kernels.jit.packaged import baseline, write_packaged
+from sash.kernels.jit.cache import baseline, write_packaged
 
 
 def main() -> None:

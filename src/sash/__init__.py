@@ -3,10 +3,13 @@
 `sash.monoids`      the aggregates, and `sash.monoid` for one of your own
 `sash.windows`      the windows: which rows are aggregated
 `sash.plan`         `sash.Query` combines both; `sash.rolling` runs it on data
+`sash.loop`         `sash.Window`: a window for a loop of your own
 `sash.aggregators`  the data structures that compute aggregates, one event at a time
 `sash.kernels`      the same, compiled on columns with Numba (*)
 `sash.frames`       queries on pandas, polars, Arrow and NumPy (*)
+`sash.columns`      whole columns, without state (*)
 `sash.engine`       operators on Arrow record batches (*)
+`sash.state`        the state of operators as pages (*)
 `sash.spark`        queries on Spark DataFrames, batch and streaming (*)
 `sash.stores`       durable state: pages of bytes (*)
 `sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (*)
@@ -23,6 +26,7 @@ from typing import Any as _Any
 
 from sash import aggregators, monoids, plan, testing, windows
 from sash.expressions.parser import expr
+from sash.loop import Window
 from sash.monoids import monoid
 from sash.monoids.functions import (
     all,
@@ -78,7 +82,7 @@ from sash.monoids.functions import (
     var,
     weighted_mean,
 )
-from sash.plan import Options, Queries, Query, Window, as_of, rolling
+from sash.plan import Options, Queries, Query, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, BTreeNodes
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, BTreeNodes
 from tests.conformance.machines import JOIN
 
 STRUCTURES = (FiBA, AugmentedBTree)

@@ -8,7 +8,9 @@ from typing import Any
 from unittest import mock
 
 import sash
-from sash.aggregators import AMTA, LogMTA, page_cache, stored_levels, stored_pages
+from sash.aggregators import AMTA, LogMTA, stored_levels
+from sash.aggregators import stored_levels as page_cache
+from sash.aggregators import stored_levels as stored_pages
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.stores import MemoryStore
 

@@ -9,7 +9,7 @@ import pytest
 from sash.aggregators import ABA, Recalc
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.aggregators.queue import SIZE, Queue
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max

@@ -11,7 +11,7 @@ import sash
 from sash.aggregators import AMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
 from tests.aggregators.probes import AFFINE

@@ -13,7 +13,7 @@ from sash.aggregators import BInt, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import bulk, replay, slide_many
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max

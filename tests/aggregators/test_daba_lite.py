@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sash.aggregators import DABA, DABALite, Recalc
 from sash.aggregators.in_order import INSERT, fields, fold
 from sash.aggregators.queue import SIZE
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max

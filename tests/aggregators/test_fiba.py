@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.aggregators.btree_nodes import FLAGS, LEFT, RIGHT, ROOT
-from sash.engine.op_counter import OpCounter
+from sash.aggregators.btree import FLAGS, LEFT, RIGHT, ROOT
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max, MaxCount
 from tests.aggregators.btree_cases import STRUCTURES, build, coins, counting, shape_of, spent
 from tests.conformance.machines import JOIN

@@ -10,7 +10,7 @@ import pytest
 
 from sash.aggregators import FlatFAT
 from sash.aggregators.in_order import INSERT
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import agree
 from sash.monoids.collect import Collect

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sash.aggregators import FlatFIT
 from sash.aggregators.in_order import INSERT
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids.collect import Collect
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, small_chunks

@@ -9,7 +9,7 @@ import pytest
 import sash
 from sash.aggregators import LogMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
 from tests.aggregators.probes import AFFINE

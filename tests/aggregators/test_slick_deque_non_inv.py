@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import Recalc, SlickDequeNonInv
 from sash.aggregators.in_order import INSERT
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay, slide_many
 from sash.kernels import slide as slide_columns
 from sash.monoids.algebra import Monoid

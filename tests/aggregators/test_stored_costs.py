@@ -11,8 +11,7 @@ from typing import ClassVar
 import pytest
 
 from sash.aggregators.bulk_evict import BulkEvict
-from sash.aggregators.stored_levels import StoredLevels
-from sash.aggregators.stored_pages import SIZE
+from sash.aggregators.stored_levels import SIZE, StoredLevels
 from sash.monoids import Sum
 from sash.stores import MemoryStore
 from sash.stores.page_writer import BACKLOG

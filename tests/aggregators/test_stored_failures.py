@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import sash
-from sash.aggregators import page_cache, stored_levels
+from sash.aggregators import stored_levels
+from sash.aggregators import stored_levels as page_cache
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.stores import FlushError, MemoryStore
 from tests.aggregators.stored_cases import JOIN, STRUCTURES, FailingStore, contents, small_pages

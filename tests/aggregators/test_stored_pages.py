@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sash.aggregators import AMTA
-from sash.aggregators.stored_pages import ANY_WINDOW, SIZE, NodePage, WindowHeader, WindowPages, tail_start
+from sash.aggregators.stored_levels import ANY_WINDOW, SIZE, NodePage, WindowHeader, WindowPages, tail_start
 from sash.monoids import Count
 from sash.stores import MemoryStore, PageError
-from sash.stores.envelope import wrap
-from sash.stores.state_list import dump_states
+from sash.stores.codec import dump_states
+from sash.stores.pages import wrap
 
 PAGES = WindowPages("w", "AMTA", Count())
 

@@ -11,10 +11,10 @@ import pytest
 import sash
 from sash.aggregators import AMTA, LogMTA
 from sash.aggregators.bulk_evict import BulkEvict
-from sash.aggregators.stored_pages import SIZE
+from sash.aggregators.stored_levels import SIZE
 from sash.monoids import Collect, Max, Sum, Var
 from sash.stores import MemoryStore, PageError, StoreError, StoreInUse
-from sash.stores.envelope import FORMAT
+from sash.stores.pages import FORMAT
 from tests.aggregators.stored_cases import STRUCTURES, contents
 
 both = pytest.mark.parametrize("structure", STRUCTURES)

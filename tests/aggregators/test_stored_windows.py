@@ -11,7 +11,7 @@ import pytest
 import sash
 from sash.aggregators import AMTA, LogMTA
 from sash.aggregators.bulk_evict import BulkEvict
-from sash.aggregators.stored_pages import SIZE
+from sash.aggregators.stored_levels import SIZE
 from sash.monoids import ArgMax, Collect, Count, Max, Sum, Var
 from sash.stores import MemoryStore
 from tests.aggregators.stored_cases import JOIN, STRUCTURES, RememberingStore, contents, small_pages

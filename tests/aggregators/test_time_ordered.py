@@ -252,7 +252,7 @@ def spoilt(structure: Any, spoil: Any) -> str:
 
 
 def test_whatever_is_stored_twice_is_checked() -> None:
-    from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, PARENT
+    from sash.aggregators.btree import ARITY, CHILD, FLAGS, PARENT
 
     def put(field: str, *key: int, value: Any) -> Any:
         return lambda w: getattr(w, field).__setitem__(key if len(key) > 1 else key[0], value)

@@ -8,7 +8,7 @@ import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.catalogue import Record
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import Sum
 from tests.aggregators.btree_cases import STRUCTURES, ancestors, counting, spent
 from tests.shared.timed_structures import TIMED

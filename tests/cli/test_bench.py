@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sash
-from sash.cli.bench import BenchCase, measure, standard_cases
-from sash.cli.bench_rivals import Comparable, comparable, rivals
+from sash.cli.bench import BenchCase, Comparable, comparable, measure, rivals, standard_cases
 from tests.cli.typed import in_a_terminal, typed
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sash
-from sash.cli.state_query import described_query
-from sash.plan.query_difference import described_state
+from sash.cli.state_summary import described_query
+from sash.plan.fingerprint import described_state
 from tests.cli.typed import in_a_terminal, typed
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])

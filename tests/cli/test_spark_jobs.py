@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sash.cli.job_file import read_job
-from sash.cli.job_settings import check_spark
+from sash.cli.job_file import check_spark, read_job
 from sash.testing import assert_same
 from tests.cli.typed import typed
 

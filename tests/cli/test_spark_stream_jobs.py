@@ -120,7 +120,7 @@ def test_files_of_text(kind: str) -> None:
 @pytest.mark.usefixtures("spark")
 def test_a_stream_until_it_is_stopped() -> None:
     """On the page of the run are the counters of the stream, and its plan."""
-    from sash.cli.job_spark_stream import run_stream
+    from sash.cli.job_spark import run_stream
 
     write(0, ROWS.slice(0, 4))
     prepared, stop, done, board = PreparedJob(read_job("job.toml"), "spark"), threading.Event(), [], QueryBoard()
@@ -302,7 +302,7 @@ def test_mistakes() -> None:
 
 
 def test_a_failure_has_the_cause_without_the_plan() -> None:
-    from sash.cli.job_spark_stream import _has_ended
+    from sash.cli.job_spark import _has_ended
 
     class Failing:
         text = "[STREAM_FAILED] terminated with exception:\nno space left\n=== Streaming Query ===\nLogical Plan: …"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sash.cli import escaped_text
+from sash.cli import terminal as escaped_text
 from sash.cli.all_commands import app
 from sash.cli.job_file import read_job
 from tests.cli.typed import Done, in_a_process, in_a_terminal, typed

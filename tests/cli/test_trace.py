@@ -10,7 +10,7 @@ import pytest
 
 from sash.aggregators import DABA
 from sash.aggregators.catalogue import IN_ORDER
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max
 from tests.cli.typed import in_a_terminal, typed
 

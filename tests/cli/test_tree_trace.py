@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max
 from tests.cli.typed import in_a_terminal, typed
 

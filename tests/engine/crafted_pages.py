@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 
 import sash
-from sash.engine.column_sharing import restored, stored_fields
-from sash.engine.state_codec import RANGES
-from sash.engine.state_header import directories
+from sash.state.column_sharing import restored, stored_fields
+from sash.state.state_codec import RANGES
+from sash.state.state_header import directories
 from sash.stores import MemoryStore
-from sash.stores.page import pack
-from sash.stores.page import unpack as unpack_page
+from sash.stores.pages import pack
+from sash.stores.pages import unpack as unpack_page
 from tests.fuzz.envelopes import unwrapped
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])

@@ -20,7 +20,7 @@ import pytest
 
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from sash.testing.reference_results import is_exact
+from sash.testing.reference import is_exact
 from tests.shared.queries import loose
 from tests.shared.streams import Case, StreamStep
 

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 import sash
-from sash.engine.arrow_arrays import array, together
-from sash.engine.eager_engine import EagerEngine
-from sash.engine.eager_pages import EagerPages
-from sash.engine.key_values import decoded_schema
-from sash.engine.output import Output, chosen_rows, plain_batch
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_errors import RowLimits
-from sash.engine.state_header import Header
-from sash.engine.watermark import WatermarkTracker
+from sash.columns.arrow_arrays import array, together
+from sash.columns.keys import chosen_rows, decoded_schema, plain_batch
+from sash.columns.row_errors import RowLimits
+from sash.columns.watermark import WatermarkTracker
+from sash.engine.emit.output import Output
+from sash.engine.intake.reorder_buffer import TimedRows
+from sash.engine.revise.eager_engine import EagerEngine
+from sash.state.eager_pages import EagerPages
+from sash.state.state_header import Header
 from sash.stores import MemoryStore
 
 

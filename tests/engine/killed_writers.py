@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 import sash
-from sash.engine import Operator, bucket_log, buffer_pages, durable_state
+from sash.engine import Operator
+from sash.state import bucket_log, buffer_pages, durable_state
 from sash.stores import RocksDBStore
 from sash.testing import assert_same
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator, bucket_log
+from sash.engine import Operator
 from sash.engine.live_backend import LiveBackend
+from sash.state import bucket_log
 from sash.stores import MemoryStore
 from tests.engine.counting import CountingStore
 from tests.shared.small_state import small_buckets

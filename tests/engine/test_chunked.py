@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import sash
-from sash.engine import chunked as module
-from sash.engine.chunked import ChunkedExecutor, is_chunkable
+from sash.engine import sorted_batches as module
+from sash.engine.sorted_batches import ChunkedExecutor, is_chunkable
 from tests.engine.differential import compare_with_reference
 from tests.shared.streams import Case, cases
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.counted_run import count_operations
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter, count_operations
 
 ROWS = pa.record_batch({"k": ["a", "b"] * 100, "t": list(range(200)), "x": [float(i * 7919 % 101) for i in range(200)]})
 

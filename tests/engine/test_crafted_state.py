@@ -11,8 +11,8 @@ import pytest
 
 import sash
 from sash import Count, Lifetime, Policy, Session, Time
-from sash.engine import durable_state
 from sash.kernels.loops.window_loops import NEVER
+from sash.state import durable_state
 from sash.stores import MemoryStore, PageError
 from tests.engine.crafted_pages import SCHEMA, crafted, query, rows, stored
 from tests.fuzz.envelopes import unwrapped

@@ -95,7 +95,7 @@ def test_rows_that_come_one_before_or_after_the_other_in_one_gap(step: int) -> N
 
 
 def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sash.engine.eager_rows import OrderedRows
+    from sash.engine.revise.eager_rows import OrderedRows
     from sash.kernels.loops import eager_order
 
     run = OrderedRows.run

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 import sash
-from sash.engine import eager_pages
 from sash.engine.operator import Operator
+from sash.state import eager_pages
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
 from tests.engine.differential import compare_with_reference

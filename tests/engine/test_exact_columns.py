@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.exact_columns import column_of, exact_cast
+from sash.columns.exact_columns import column_of, exact_cast
 
 UTC = dt.UTC
 NOON = dt.datetime(2020, 1, 1, 12)

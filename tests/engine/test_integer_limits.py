@@ -14,15 +14,8 @@ import pytest
 
 import sash
 from sash.kernels.column import bounds, group_rows
-from sash.kernels.loops import (
-    eager_changes,
-    eager_order,
-    eager_windows,
-    key_loops,
-    slot_loops,
-    timer_loops,
-    window_loops,
-)
+from sash.kernels.loops import eager_order, eager_windows, key_loops, slot_loops, timer_loops, window_loops
+from sash.kernels.loops import eager_order as eager_changes
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from tests.engine.differential import compare_with_reference

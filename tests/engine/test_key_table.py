@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine import key_columns
+from sash.columns import keys as key_columns
+from sash.columns.keys import BytesColumn, WordColumn, key_column
 from sash.engine.atomic import all_at_once
-from sash.engine.key_columns import BytesColumn, WordColumn
-from sash.engine.key_table import SMALLEST, KeyTable
-from sash.engine.key_values import key_column
+from sash.engine.keyed.key_table import SMALLEST, KeyTable
 from sash.kernels.loops import key_loops
 from tests.interpreted import switch_off
 

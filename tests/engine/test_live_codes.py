@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine import chunk_log, rank_labels
-from sash.engine.chunk_log import PlaceLog
-from sash.engine.rank_labels import END, RankLabels
+from sash.engine.keyed import chunk_log, rank_labels
+from sash.engine.keyed.chunk_log import PlaceLog
+from sash.engine.keyed.rank_labels import END, RankLabels
 
 OUT_OF_RANGE = [-1, -(2**62), 2**62, 2**63 - 1]
 

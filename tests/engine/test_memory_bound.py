@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 
 import sash
-from sash.engine import Operator, buffer_pages, durable_state
+from sash.engine import Operator
 from sash.engine.live_backend import LiveBackend
-from sash.plan.byte_size import byte_size
+from sash.plan.options import byte_size
+from sash.state import buffer_pages, durable_state
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.engine.differential import compare_with_reference

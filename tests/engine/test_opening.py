@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import buffer_pages
+from sash.state import buffer_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.envelopes import unwrapped
 from tests.shared.effort import THOROUGH

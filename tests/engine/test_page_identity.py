@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import buffer_pages
-from sash.engine.root_page import HEADER, ROOT
+from sash.state import buffer_pages
+from sash.state.root_page import HEADER, ROOT
 from sash.stores import MemoryStore, PageError
 from tests.shared.small_state import small_buckets
 

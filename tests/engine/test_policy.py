@@ -12,7 +12,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore

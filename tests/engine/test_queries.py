@@ -8,7 +8,7 @@ from hypothesis import given
 
 import sash
 from sash.engine import QueriesOperator
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.engine.shared_output import SharedOperator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator, step_data
-from sash.engine.arena import Arena
-from sash.engine.eager_rows import OrderedRows
-from sash.engine.eager_state import EagerState
-from sash.engine.key_table import KeyTable
-from sash.engine.output import Output
-from sash.engine.slot_table import SlotTable
+from sash.engine import Operator
+from sash.engine.emit.output import Output
+from sash.engine.keyed import step_data
+from sash.engine.keyed.arena import Arena
+from sash.engine.keyed.key_table import KeyTable
+from sash.engine.keyed.slot_table import SlotTable
+from sash.engine.revise.eager_rows import OrderedRows
+from sash.engine.revise.eager_state import EagerState
 from sash.kernels.loops import live_kernel, loop_cache
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine import reorder_buffer
-from sash.engine.arrow_arrays import array
-from sash.engine.reorder_buffer import FAN_OUT, ReorderBuffer, TimedRows
+from sash.columns.arrow_arrays import array
+from sash.engine.intake import reorder_buffer
+from sash.engine.intake.reorder_buffer import FAN_OUT, ReorderBuffer, TimedRows
 from tests.engine.interrupts import interrupted
 
 INT64 = np.iinfo(np.int64)

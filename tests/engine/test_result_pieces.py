@@ -12,8 +12,9 @@ import pytest
 
 import sash
 from sash import Count, Query, Time
-from sash.engine import Operator, buffer_pages, result_pieces
+from sash.engine import Operator, result_pieces
 from sash.engine.result_pieces import advance_pieces
+from sash.state import buffer_pages
 from sash.stores import MemoryStore
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})

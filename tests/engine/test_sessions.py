@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.engine import Operator, running_assigner
+from sash.engine import Operator
+from sash.engine.keyed import running_assigner
 from sash.stores import MemoryStore
 from tests.engine.differential import compare_with_reference
 from tests.engine.lookup_cases import GREATEST

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sash.engine.arrow_arrays import stacked
+from sash.columns.arrow_arrays import stacked
 
 
 def test_neighbouring_rows_are_not_copied() -> None:

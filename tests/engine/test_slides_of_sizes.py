@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import pane_assigner
+from sash.engine.keyed import pane_assigner
 from sash.kernels.loops.window_loops import due_slides
 from sash.stores import PageError
 

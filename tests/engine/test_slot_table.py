@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.engine import slot_table as module
-from sash.engine.slot_table import SlotTable
+from sash.engine.keyed import slot_table as module
+from sash.engine.keyed.slot_table import SlotTable
 from tests.engine.interrupts import interrupted
 
 BLANKS = {"keys": [7], "stamps": [1, 2, 3], "latest": -1}

@@ -15,8 +15,8 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
-from sash.engine import buffer_pages
 from sash.engine.operator import Operator
+from sash.state import buffer_pages
 from sash.stores import MemoryStore
 from tests.engine.differential import compare_with_reference
 from tests.engine.test_differential_queries import plain_case

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import StateReader, buffer_pages, state_reader
+from sash.engine import StateReader, state_reader
+from sash.engine.keyed.live_engine import LiveEngine
 from sash.engine.live_backend import LiveBackend
-from sash.engine.live_engine import LiveEngine
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
+from sash.state import buffer_pages
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore

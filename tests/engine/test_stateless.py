@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import sash
-from sash.engine.stateless import NeedsOperator, StatelessExecutor
+from sash.columns.stateless import NeedsOperator, StatelessExecutor
 from sash.kernels.column import column_kernels
 from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same

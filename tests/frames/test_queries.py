@@ -11,8 +11,8 @@ from hypothesis import given
 from polars.testing import assert_frame_equal
 
 import sash
-from sash.engine import many_sizes as many_sizes_of_frames
-from sash.engine import row_order
+from sash.columns import many_sizes as many_sizes_of_frames
+from sash.columns import row_order
 from sash.frames import execute_queries
 from sash.kernels.column import prefix_sums
 from sash.kernels.column.column_kernels import coded
@@ -99,7 +99,7 @@ def test_rows_are_sorted_once_for_each_key_and_order(monkeypatch: pytest.MonkeyP
 
 
 def test_columns_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sash.frames.numpy_adapter import NumpyAdapter
+    from sash.frames.dict_adapter import NumpyAdapter
 
     converted: list[str] = []
     convert = NumpyAdapter.column

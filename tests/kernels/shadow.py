@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.kernels.column import numpy_loops
+from sash.kernels.column import group_rows as numpy_loops
 from sash.kernels.jit import compile as compiling
 from sash.kernels.loops import loop_cache
 

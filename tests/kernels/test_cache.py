@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 import sash
-from sash.kernels.jit import cache, cache_directory, source_hash
+from sash.kernels.jit import cache, cache_directory
+from sash.kernels.jit import cache as source_hash
 from sash.kernels.jit.cache import ENTRIES, KEPT, PREFIX, directory, sources_key
 from sash.kernels.jit.cache_directory import SECRET, Directory
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint, reads
-from sash.kernels.jit.origin import release
+from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint, reads, release
 from sash.monoids import DirectProduct, Max, Min, Monoid
 from tests.kernels.fingerprint_cases import key, of, sums, times
 

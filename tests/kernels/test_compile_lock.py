@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sash.kernels.jit import compile_lock
+from sash.kernels.jit import cache as compile_lock
+from sash.kernels.jit.cache import compiling
 from sash.kernels.jit.cache_directory import Directory, open_base
-from sash.kernels.jit.compile_lock import compiling
 
 PROGRAM = """
 import json, os, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sash
-from sash.kernels.jit.packaged import MANIFEST, baseline
+from sash.kernels.jit.cache import MANIFEST, baseline
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,8 @@ import pytest
 
 from sash import monoids
 from sash.aggregators.catalogue import IN_ORDER, in_order
-from sash.engine.arena import Arena
-from sash.engine.slot_structures import SlotStructures
-from sash.engine.slot_table import SlotTable
+from sash.engine.keyed.arena import Arena, SlotStructures
+from sash.engine.keyed.slot_table import SlotTable
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS
 from sash.kernels.loops.live_kernel import NO_COUNTS, LiveKernel
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, OFFSET

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sash
 from sash.monoids import Mean, Range, Sum
 from sash.monoids.decimals import half_up
-from sash.monoids.loop_totals import LoopTotal
+from sash.monoids.exact_integer import LoopTotal
 from sash.testing import check_laws
 
 MONEY = [Decimal(x) for x in ("0", "0.1", "-0.25", "19.99", "1e30", "1e-30")]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sash
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import Collect, Count, DirectProduct, First, Last, Max, Mean, Min, Sum, SumOfSquares
 
 

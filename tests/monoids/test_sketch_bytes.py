@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("datasketches")
 
-from sash.monoids.count_min import CountMin
-from sash.monoids.sketches import _HEADER, KEPT, ApproxDistinct, ApproxQuantile, FrequentItems, SketchMonoid
+from sash.monoids.sketches import _HEADER, KEPT, ApproxDistinct, ApproxQuantile, CountMin, FrequentItems, SketchMonoid
 
 MONOIDS: list[SketchMonoid] = [
     *(ApproxDistinct(lg_k=4), ApproxDistinct(lg_k=8), ApproxQuantile(k=8), ApproxQuantile()),

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.monoids import count_min, sketches
+from sash.monoids import sketches
+from sash.monoids import sketches as count_min
 from sash.monoids.algebra import Monoid, agree
-from sash.monoids.bloom import Bloom, BloomFilter, decode_item, encode_item, item_digest
+from sash.monoids.sketches import Bloom, BloomFilter, decode_item, encode_item, item_digest
 from tests.monoids.test_first_last import FLOATS, TEXT, Rows, check_laws, folds, lawful, one
 
 pytest.importorskip("datasketches")

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.pipeline import FunctionSink, KafkaSink, KafkaSource, ParquetSink, files, kafka_sink
+from sash.pipeline import FunctionSink, KafkaSink, KafkaSource, ParquetSink, files
+from sash.pipeline import kafka as kafka_sink
 from sash.stores import MemoryStore, RocksDBStore
 from tests.interpreted import interpret_kernels
 from tests.pipeline.pipe_cases import QUERY, SCHEMA

@@ -12,9 +12,8 @@ import pytest
 
 import sash
 from sash.pipeline import KafkaSink, KafkaSource, Summary, read
-from sash.pipeline.json_values import encode_json
-from sash.pipeline.kafka_sink import HEADER
-from sash.pipeline.kafka_source import _Merge
+from sash.pipeline.json_files import encode_json
+from sash.pipeline.kafka import HEADER, _Merge
 from sash.pipeline.sink import SinkTask
 from sash.stores import MemoryStore
 from tests.pipeline.kafka_cases import QUIET, MockCluster, ipc
@@ -57,7 +56,7 @@ def test_partitions_are_merged_by_time(cluster: MockCluster, tmp_path: Path) -> 
 
 def test_a_partition_that_is_ahead_waits(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first partition has the last rows: they must neither overtake the others nor all be in memory."""
-    monkeypatch.setattr("sash.pipeline.kafka_source.WAITING", 4)
+    monkeypatch.setattr("sash.pipeline.kafka.WAITING", 4)
     held = []
     received = _Merge._receive
 
@@ -177,7 +176,7 @@ def test_a_predecessor_is_known_by_its_transactional_id(monkeypatch: pytest.Monk
         seen.append(settings["transactional.id"])
         raise SystemExit
 
-    monkeypatch.setattr("sash.pipeline.kafka_client.kafka.Producer", producer)
+    monkeypatch.setattr("sash.pipeline.kafka.kafka.Producer", producer)
     for run, name in [("r1", "results"), ("r1", "results"), ("r1", "side"), ("r2", "results")]:
         with pytest.raises(SystemExit):
             KafkaSink("localhost:1", "t").open(SinkTask(run, 0, name, SCHEMA, "0f" * 16, "Query", MemoryStore()))
@@ -229,7 +228,7 @@ def test_bad_arguments_of_the_sink(cluster: MockCluster) -> None:
 
 
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sash.pipeline.kafka_client.TIMEOUT", 0.2)
+    monkeypatch.setattr("sash.pipeline.kafka.TIMEOUT", 0.2)
     with pytest.raises(ConnectionError, match="no broker of 'localhost:1' answers"):
         sash.pipe(KafkaSource("localhost:1", "t", SCHEMA, config=QUIET), QUERY, lambda *_: None)
 
@@ -258,8 +257,8 @@ def test_partitions_that_wait_are_read_on_when_a_new_one_is_found(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The consumer keeps a partition paused that is assigned again."""
-    monkeypatch.setattr("sash.pipeline.kafka_source.WAITING", 4)
-    monkeypatch.setattr("sash.pipeline.kafka_source.REFRESH", 0.0)
+    monkeypatch.setattr("sash.pipeline.kafka.WAITING", 4)
+    monkeypatch.setattr("sash.pipeline.kafka.REFRESH", 0.0)
     topic, asked = cluster.topic(), list[str]()
     cluster.send_rows(topic, TABLE)
 
@@ -267,7 +266,7 @@ def test_partitions_that_wait_are_read_on_when_a_new_one_is_found(
         asked.append(topic)
         return [0, 1, 2] if len(asked) == 1 else [0, 1, 2, 3]
 
-    monkeypatch.setattr("sash.pipeline.kafka_source.partitions_of", partitions_of)
+    monkeypatch.setattr("sash.pipeline.kafka.partitions_of", partitions_of)
     stop = threading.Event()
     deadline = threading.Timer(20, stop.set)
     deadline.start()

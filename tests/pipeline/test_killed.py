@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from sash.pipeline import read
-from sash.pipeline.json_values import encode_json
+from sash.pipeline.json_files import encode_json
 from tests.pipeline.kafka_cases import MockCluster
 from tests.pipeline.kill_child import Job, child
 from tests.pipeline.pipe_cases import QUERY, SCHEMA, expected, ordered, rows, write_files

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sash.pipeline import files
-from sash.pipeline.json_rows import decode_json
+from sash.pipeline.json_files import decode_json
 from tests.pipeline.file_cases import read, table
 from tests.pipeline.pipe_cases import SCHEMA
 

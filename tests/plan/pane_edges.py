@@ -12,7 +12,7 @@ between two neighbouring edges, and a window is a run of panes:
 
 Windows of one query need not have the same number of panes: of (4, 2) they have 2, 3 and 3 in turn.
 
-`sash.plan.explain_text.most_panes` is tested against this.
+`sash.plan.explain.most_panes` is tested against this.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 import sash
 from sash import Options, Query
-from sash.kernels.jit.origin import release
+from sash.kernels.jit.code_fingerprint import release
 from sash.monoids.custom import itself
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 

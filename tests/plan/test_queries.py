@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.counted_run import count_operations
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter, count_operations
 from sash.plan.combined_query import CombinedQuery
-from sash.plan.operation_costs import cost_of
+from sash.plan.explain_queries import cost_of
 from sash.plan.planner import plan
 from sash.plan.slicing import WHY_SAME
 

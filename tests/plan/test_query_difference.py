@@ -10,7 +10,7 @@ import pytest
 
 import sash
 from sash import Count, Lifetime, Policy, Query, Time
-from sash.plan.query_difference import described_state, difference, is_description
+from sash.plan.fingerprint import described_state, difference, is_description
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})
 GIVEN: dict[str, Any] = {"by": "k", "on": "t"}

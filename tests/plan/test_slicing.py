@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.engine import slide_grid
+from sash.columns import slide_grid
 from sash.plan.slicing import (
     TECHNIQUES,
     SlidingRange,

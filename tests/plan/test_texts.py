@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.cli.state_query import described_query
-from sash.monoids.binding import AGGREGATES
+from sash.cli.state_summary import described_query
+from sash.monoids.functions import AGGREGATES
 from sash.monoids.synonyms import ARGUMENTS
-from sash.plan.query_difference import described_state
+from sash.plan.fingerprint import described_state
 from sash.windows import WindowKind
 
 VALUES: dict[str, list[Any]] = {

@@ -15,8 +15,7 @@ from sash.monoids import functions
 from sash.monoids.functions import AGGREGATES
 from sash.monoids.null_rows import NullRows
 from sash.plan.bound_query import AggregateSpec
-from sash.plan.type_probe import samples
-from sash.plan.types import BY_COLUMNS, BY_PARAMETERS, FIXED, admits, column, kind
+from sash.plan.types import BY_COLUMNS, BY_PARAMETERS, FIXED, admits, column, kind, samples
 
 COLUMNS = {
     "bool": pa.bool_(),

@@ -7,9 +7,18 @@ import pyarrow as pa
 import sash
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.types import column
-from sash.testing.arrival_oracle import alike, in_order, python_values, rows_of
-from sash.testing.reference_results import Cell, FormulaCell
-from sash.testing.window_oracle import Row, before_end, inside, sessions, start_of
+from sash.testing.reference import Cell, FormulaCell
+from sash.testing.window_oracle import (
+    Row,
+    alike,
+    before_end,
+    in_order,
+    inside,
+    python_values,
+    rows_of,
+    sessions,
+    start_of,
+)
 
 
 def brute_force(

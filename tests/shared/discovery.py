@@ -12,7 +12,7 @@ from typing import Any
 
 from sash.monoids import DirectProduct, Lag, Nth, Var, functions
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
+from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
 from sash.monoids.sketches import SketchMonoid
 

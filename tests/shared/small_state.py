@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
-from sash.engine import bucket_log, durable_state
+from sash.state import bucket_log, durable_state
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from sash.plan import Query
-from sash.testing.arrival_oracle import alike, in_order, rows_of
+from sash.testing.window_oracle import alike, in_order, rows_of
 from tests.shared.queries import EMITS, LATES, SCALES, Scale, columns_read, queries
 
 # ---- events ----

@@ -4,7 +4,7 @@ import pytest
 
 from sash.aggregators import DABA, SubtractOnEvict
 from sash.aggregators.in_order import require
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct

@@ -9,7 +9,8 @@ import pytest
 import sash
 from sash import Count, Lifetime, Options, Query, Session, Time
 from sash.plan.as_of_query import AsOfQuery, SpineQuery
-from sash.spark.batch import as_of_plan, as_of_task, range_split
+from sash.spark.batch import as_of_task, range_split
+from sash.spark.batch import as_of_task as as_of_plan
 from sash.spark.batch.as_of_task import AsOfPieces, SpineLayout
 from sash.testing import assert_same
 

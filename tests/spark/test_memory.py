@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import chunked
+from sash.engine import sorted_batches as chunked
 from sash.spark.batch import partition_task, plan_batch
 from sash.spark.batch import range_split as splitting
 from sash.spark.batch.partition_task import PartitionTask

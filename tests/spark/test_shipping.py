@@ -17,7 +17,7 @@ import sash
 from sash.spark.batch.partition_task import PartitionTask
 from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.stream.plan_stream import spec_of
-from sash.spark.stream.processor import ShardProcessor
+from sash.spark.stream.shard_task import ShardProcessor
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64()})
 QUERY = sash.Query(2, by="k", on="t", lateness=1, n=sash.count())

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Lifetime, Query, Session, Time
-from sash.spark.batch import key_histogram
-from sash.spark.batch.key_histogram import KeyHistogram, buckets_of
-from sash.spark.batch.pack_ranges import PACKED, PackRanges
-from sash.spark.batch.partial_carry import PartialFold
-from sash.spark.batch.range_task import RangeTask
-from sash.spark.batch.shuffle_routing import LargeKey, ShuffleRouting
+from sash.spark.batch import range_split as key_histogram
+from sash.spark.batch.range_split import KeyHistogram, buckets_of
+from sash.spark.batch.range_task import PACKED, LargeKey, PackRanges, PartialFold, RangeTask, ShuffleRouting
 from sash.spark.batch.time_ranges import (
     Buckets,
     Lookback,

@@ -7,11 +7,11 @@ import struct
 import pyarrow as pa
 import pytest
 
-from sash.stores import PageError, page, snapshot
-from sash.stores.batches import read_stream
-from sash.stores.checks import COUNTER, check_meta, integer, list_of, one_of, optional, text
+from sash.stores import PageError
+from sash.stores import pages as page
+from sash.stores import pages as snapshot
 from sash.stores.codec import DEEPEST, dumps, loads
-from sash.stores.envelope import wrap
+from sash.stores.pages import COUNTER, check_meta, integer, list_of, one_of, optional, read_stream, text, wrap
 
 OURS = "0123456789abcdef" * 2
 TEXT = pa.schema([("s", pa.string())])
@@ -159,13 +159,13 @@ def test_codes_of_a_dictionary_that_lead_elsewhere() -> None:
 def test_directories_of_snapshots(directory: object) -> None:
     data = wrap("snapshot", OURS, [json.dumps(directory).encode(), b"page"])
     with pytest.raises(PageError, match="the snapshot is damaged"):
-        snapshot.unpack(data, OURS)
+        snapshot.unpack_pages(data, OURS)
 
 
 def test_a_page_that_is_listed_twice() -> None:
     data = wrap("snapshot", OURS, [b'{"mode": "rows", "pages": ["a", "a"]}', b"one", b"two"])
     with pytest.raises(PageError, match="lists a page twice"):
-        snapshot.unpack(data, OURS)
+        snapshot.unpack_pages(data, OURS)
 
 
 # ---- values ----

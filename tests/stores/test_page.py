@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.stores import PageError, page
-from sash.stores.envelope import FORMAT, HEAD, unwrap, wrap
+from sash.stores import PageError
+from sash.stores import pages as page
+from sash.stores.pages import FORMAT, HEAD, unwrap, wrap
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 NAME = "page 'k/7'"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.stores.state_list import dump_states, load_states
+from sash.stores.codec import dump_states, load_states
 
 numbers = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False))
 states = st.one_of(

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sash.stores import RocksDBStore, StoreError, StoreInUse, ValkeyStore, WriterReplaced, valkey_lease
+from sash.stores import RocksDBStore, StoreError, StoreInUse, ValkeyStore, WriterReplaced
+from sash.stores import valkey_store as valkey_lease
 from tests.stores.servers import serving, url_of
 from tests.stores.writing import WritingProcess, batch, number_of, opened
 

@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash.engine import Operator, eager_pages
+from sash.engine import Operator
+from sash.state import eager_pages
 from sash.stores import MemoryStore, Store
 from sash.testing import Reference
 from tests.engine.differential import compare, run_step

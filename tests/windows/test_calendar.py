@@ -8,10 +8,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from sash.testing import calendar_oracle
+from sash.testing import window_oracle as calendar_oracle
 from sash.windows import calendar
-from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock
-from sash.windows.zone_rules import ZoneRules, zone_name, zone_rules
+from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock, ZoneRules, zone_name, zone_rules
 
 ZONES = [
     "America/New_York",

@@ -11,15 +11,13 @@ range O(log n), and evicting any number of the oldest at once O(log n). Space O(
                /       │        \\
         [ 2 4 ]    [ 9 11 13 ]    [ 17 19 ]   ab…f    hi…n    pq…u     each the aggregate of its subtree
 
-Invariants: those of the B-tree (`btree_nodes.py`); every aggregate is ⊕ over the entries of its subtree.
+Invariants: those of the B-tree (`btree.py`); every aggregate is ⊕ over the entries of its subtree.
 """
 
 from __future__ import annotations
 
 from sash.aggregators.base import State
-from sash.aggregators.btree_check import BTreeCheck
-from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, PARENT, ROOT
-from sash.aggregators.btree_ranges import BTreeRanges
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, PARENT, ROOT, BTreeCheck, BTreeRanges
 from sash.aggregators.time_ordered import Time
 from sash.monoids.algebra import noinline
 

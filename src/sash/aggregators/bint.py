@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.in_order import State, expect
-from sash.aggregators.range_query import RangeQuery
+from sash.aggregators.suffix_query import RangeQuery
 
 
 class BInt(RangeQuery):

@@ -89,8 +89,7 @@ class BulkEvict(InOrder):
             self._open(store, name)
 
     def _open(self, store: Store, name: str) -> None:
-        from sash.aggregators.stored_levels import StoredLevels
-        from sash.aggregators.stored_pages import WindowPages, page_start
+        from sash.aggregators.stored_levels import StoredLevels, WindowPages, page_start
 
         if not isinstance(name, str) or not name:
             raise TypeError(f"name= must be the name of the window in the store, as text; got {name!r}")

@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.base import Aggregator, State
-from sash.aggregators.btree_ranges import BTreeRanges
+from sash.aggregators.btree import BTreeRanges
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.in_order import InOrder

@@ -1,13 +1,13 @@
 """FiBA, the finger B-tree aggregator: out-of-order events at a cost that depends on their distance.
 
 Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 12 (2019),
-sections 3.2 to 4; bulk operations after their later work (`btree_ranges.py`).
+sections 3.2 to 4; bulk operations after their later work (`btree.py`).
 
 Needs nothing but associativity, and times with an order. An insert or evict at distance d from the nearer end of the
 window takes O(log d) on average, constant time for d = 0, and O(log n) at worst; a query at most 2 ⊕; a query of a
 range O(log) of its size and of the distances of its ends; evicting the m oldest at once O(log m). Space O(n).
 
-A B-tree (`btree_nodes.py`, `btree_update.py`) with fingers, the numbers of its first and last leaf. The aggregate of a
+A B-tree (`btree.py`, `btree.py`) with fingers, the numbers of its first and last leaf. The aggregate of a
 node depends on its place, so that a change near an end of the window reaches no higher than necessary:
 
                        [  root  ]                   inner    without its first and last subtree
@@ -33,9 +33,7 @@ each node either in the tree or, once, on the free chain.
 from __future__ import annotations
 
 from sash.aggregators.base import State, expect, fold
-from sash.aggregators.btree_check import BTreeCheck
-from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE
-from sash.aggregators.btree_ranges import BTreeRanges
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE, BTreeCheck, BTreeRanges
 from sash.aggregators.btree_storage import Aggs
 from sash.aggregators.time_ordered import Place, Time
 from sash.monoids.algebra import noinline

@@ -34,8 +34,7 @@ from typing import Any
 
 from sash.aggregators.in_order import State, expect, fold
 from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.range_query import RangeQuery
-from sash.aggregators.suffix_query import checked_integer
+from sash.aggregators.suffix_query import RangeQuery, checked_integer
 
 FLOOR = 2
 """The height at which the tree stops shrinking: four leaves."""

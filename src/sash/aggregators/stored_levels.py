@@ -5,45 +5,413 @@
     level 0  [ head │ next ]   │ · · · · · · · · · · · · · · · · · · │  [ …         │ tail ]
                F                                                                     E
 
-- Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in the
+- Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in
+the
   background, in one commit with a header that describes the window at that moment.
-- Heads: the first page of each level, and the next one. `page_cache.py` reads them, and decides what stays in memory.
+- Heads: the first page of each level, and the next one. `stored_levels.py` reads them, and decides what stays in
+memory.
 - Pages of evicted nodes are deleted in the background, after the first header without them. The header lists
   those that may not be deleted yet, so that a window that is opened after a crash deletes them.
-- LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can be
+- LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can
+be
   recomputed from F and the nodes of the level below.
 
 So the store has the complete pages and the header, memory a few pages per level, and an insert reads nothing.
 
 An operation is a transaction: `begin()`, the algorithm's reads and writes, then `advance(F, E)` or `undo()`.
+
+Encode and decode the pages of a window in a store.
+
+    prices/header      structure and monoid, [F, E), the youngest elements, and the pages still to be deleted
+    prices/0/7         512 nodes of a level: those of level 0 with the numbers from 7·512 up to 8·512
+    prices/1/3         …
+
+A page of nodes is complete when it is written, and never written again. Nodes that are not on a complete page are
+not
+stored as such: those of level 0 are in the header, those above are recomputed from the level below.
+
+The header names the structure and the monoid, so that a window is not opened as another. Every page has a
+fingerprint
+of both, its level and its number, and a checksum (`sash.stores.pages`).
+
+Keep the pages of a window in memory that it needs now or soon; the others are only in its store.
+
+    level 1  [ head │ next ]   │ · · · · · · · · · · │   [ being written │ tail ]
+    level 0  [ head │ next ]   │ · · · · · · [ last read ] · · · · · · │ [ being written │ tail ]
+               F                                                                        E
+
+- Tail: the page of a level that is being filled. A complete page stays in memory until it is durable.
+- Head: the first page of a level. The next one is read ahead, in the background, when less than half of it is left.
+- Any other page is read when it is needed, and stays until another one of its level is: in one call, with the first
+  pages of all levels after a bulk eviction.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, NoReturn, Self
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, Self
 
 from sash.aggregators.block_levels import Levels
-from sash.aggregators.page_cache import NO_PAGE, PageCache, PageKey
-from sash.aggregators.stored_pages import (
-    BITS,
-    MASK,
-    SIZE,
-    UNWRITTEN,
-    NodePage,
-    PageRange,
-    WindowHeader,
-    WindowPages,
-    head_page,
-    tail_start,
-)
-from sash.stores.envelope import PageError
+from sash.monoids import Monoid
+from sash.monoids.monoid_key import code_key, monoid_key
+from sash.stores.codec import dump_states, load_states
 from sash.stores.page_writer import Commit, PageWriter
-from sash.stores.store import Store, checked_store
-from sash.stores.store_errors import StoreError, StoreInUse
+from sash.stores.pages import (
+    Check,
+    PageError,
+    check_meta,
+    damaged,
+    decoding,
+    integer,
+    list_of,
+    read_json,
+    text,
+    unwrap,
+    wrap,
+)
+from sash.stores.store import Store, StoreError, StoreInUse, checked_store
+
+# --- Stored pages ---
+
+BITS = 9
+SIZE = 1 << BITS
+"""Nodes in a page."""
+
+MASK = SIZE - 1
+ANY_WINDOW = "0" * 32
+"""The fingerprint of headers: they name structure and monoid in their metadata instead."""
+
+_COUNT = integer(0, 2**62)
+_RANGE = list_of(_COUNT, 3)
+_HEADER: dict[str, Check] = {
+    "structure": text(),
+    "monoid": text(),
+    "described": text(),
+    "F": _COUNT,
+    "E": _COUNT,
+    "garbage": list_of(_RANGE),
+}
+_NODES: dict[str, Check] = {"level": _COUNT, "page": _COUNT, "start": integer(0, SIZE - 1)}
+
+
+class _Unwritten:
+    """Marks a slot without a node: None may be a node."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNWRITTEN"
+
+
+UNWRITTEN: Any = _Unwritten()
+
+
+class PageRange(NamedTuple):
+    """The pages [first, stop) of a level."""
+
+    level: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class WindowHeader:
+    """A consistent version of a window: [F, E), its youngest elements, and the obsolete pages."""
+
+    F: int
+    E: int
+    tail: Sequence[Any]
+    """The elements from `tail_start(F, E)` on."""
+    garbage: list[PageRange]
+    """Pages that may still have to be deleted."""
+
+
+@dataclass(frozen=True)
+class NodePage:
+    """A complete page of nodes; those before the slot `start` are evicted."""
+
+    level: int
+    page: int
+    start: int
+    nodes: list[Any]
+    """All slots of the page."""
+
+
+def tail_start(F: int, E: int) -> int:
+    """The first element that is not on a complete page."""
+    return max(F, page_start(E - 1))
+
+
+def head_page(level: int, F: int) -> int:
+    """The first page of a level that a window from F on needs."""
+    return F >> (level + BITS)
+
+
+def page_start(number: int) -> int:
+    """The number of the first node on the page of this node."""
+    return number & ~MASK
+
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _plain(state: Any) -> bool:
+    """Is the state a scalar that can be written, or a nested tuple of such? Cheaper than encoding it."""
+    kind = type(state)
+    return kind in _PLAIN or (kind is tuple and (_PLAIN.issuperset(map(type, state)) or all(map(_plain, state))))
+
+
+class WindowPages:
+    """Names, writes and reads the pages of one window."""
+
+    def __init__(self, name: str, structure: str, monoid: Monoid) -> None:
+        self.name = name
+        self.structure = structure
+        self.monoid = json.dumps(monoid_key(monoid, code_key), sort_keys=True)
+        self.described = repr(monoid)
+        self._dump, self._load = monoid.dump, monoid.load
+        meaning = f"{structure} {self.monoid}"
+        self.fingerprint = hashlib.blake2b(meaning.encode(), digest_size=16, person=b"sash window").hexdigest()
+        self.header_name = f"{name}/header"
+
+    def page_name(self, level: int, page: int) -> str:
+        """The name of a page of nodes."""
+        return f"{self.name}/{level}/{page}"
+
+    def level_and_page(self, name: str) -> tuple[int, int]:
+        """Return the level and number of a page, from its name."""
+        level, page = name.removeprefix(f"{self.name}/").split("/")
+        return int(level), int(page)
+
+    def is_page(self, name: str) -> bool:
+        """Is this the name of one of the window's pages of nodes?"""
+        parts = name.removeprefix(f"{self.name}/").split("/")
+        return len(parts) == 2 and all(part.isdecimal() for part in parts)
+
+    def check_state(self, state: Any) -> None:
+        """Raises TypeError, naming the type, for a state that cannot be written."""
+        if self._dump is not None or not _plain(state):
+            dump_states([state], self._dump)
+
+    def encode(self, item: WindowHeader | NodePage) -> bytes:
+        """Encode a page. Raises TypeError, naming the type, for a state that cannot be written."""
+        meta: dict[str, Any]
+        if isinstance(item, NodePage):
+            meta = {"level": item.level, "page": item.page, "start": item.start}
+            states, kind, fingerprint = item.nodes[item.start :], "nodes", self.fingerprint
+        else:
+            meta = {"structure": self.structure, "monoid": self.monoid, "described": self.described}
+            meta |= {"F": item.F, "E": item.E, "garbage": item.garbage}
+            states, kind, fingerprint = list(item.tail), "window", ANY_WINDOW
+        return wrap(kind, fingerprint, [json.dumps(meta).encode(), dump_states(states, self._dump)])
+
+    def decode_header(self, data: bytes) -> WindowHeader:
+        """Decode the header of a window of this structure and monoid.
+
+        Raises PageError if the page is damaged, of another format, or belongs to another structure or monoid.
+        """
+        name = f"page {self.header_name!r}"
+        meta, states = _meta_and_states(data, "window", ANY_WINDOW, _HEADER, name)
+        if (meta["structure"], meta["monoid"]) != (self.structure, self.monoid):
+            raise PageError(
+                f"{name} holds a window {meta['structure']}({meta['described']}); this is "
+                f"{self.structure}({self.described}). Open it as such a window, or give this one another name="
+            )
+        with decoding(name):
+            tail = load_states(states, self._load)
+        F, E = meta["F"], meta["E"]
+        if F > E:
+            raise damaged(name, f"its window [{F}, {E}) ends before it begins")
+        if len(tail) != E - tail_start(F, E):
+            raise damaged(name, f"it has {len(tail)} elements; of [{F}, {E}) there must be {E - tail_start(F, E)}")
+        garbage = [PageRange(*one) for one in meta["garbage"]]
+        for level, first, stop in garbage:
+            if not first <= stop <= F >> min(level + BITS, 63):
+                raise damaged(
+                    name, f"it wants to delete the pages {first} to {stop} of level {level}, which are in use"
+                )
+        return WindowHeader(F, E, tail, garbage)
+
+    def decode_nodes(self, data: bytes | None, level: int, page: int, start: int) -> list[Any]:
+        """Decode a page of nodes, and return all its slots. It must have the nodes from the slot `start` on.
+
+        Raises PageError if it is missing, damaged, of another format or another window.
+        """
+        name = f"page {self.page_name(level, page)!r}"
+        if data is None:
+            raise PageError(f"{name} is missing from the store, and the window needs it. Restore a copy of the store")
+        meta, states = _meta_and_states(data, "nodes", self.fingerprint, _NODES, name)
+        if (meta["level"], meta["page"]) != (level, page):
+            raise damaged(name, f"it holds page {meta['page']} of level {meta['level']}")
+        with decoding(name):
+            nodes = load_states(states, self._load)
+        if meta["start"] + len(nodes) != SIZE or meta["start"] > start:
+            raise damaged(name, f"it has {len(nodes)} nodes from slot {meta['start']} on; needed from slot {start}")
+        return [UNWRITTEN] * meta["start"] + nodes
+
+
+def _meta_and_states(
+    data: bytes, kind: str, fingerprint: str, fields: dict[str, Check], name: str
+) -> tuple[dict[str, Any], bytes]:
+    """Return the checked metadata of a page, and the bytes of its states."""
+    items = unwrap(data, kind, fingerprint, name)
+    if len(items) != 2:
+        raise damaged(name, f"it has {len(items)} items, not 2")
+    with decoding(name):
+        meta = read_json(items[0])
+    check_meta(meta, fields, name)
+    return meta, bytes(items[1])
+
+
+# --- Page cache ---
+
+NO_PAGE = -1
+
+PageKey = tuple[int, int]
+"""Level and number of a page."""
+
+
+class PageCache:
+    """The pages of a window that are in memory.
+
+    The window starts at F; during an operation, at `next_F` when the operation ends.
+    """
+
+    def __init__(self, store: Store, pages: WindowPages, writer: PageWriter) -> None:
+        self._store, self._pages, self._writer = store, pages, writer
+        self.chunks: list[dict[int, list[Any]]] = []
+        """By level: the pages in memory, by number. The list is never replaced, so that reads of nodes can refer to it
+        directly; nor is `tails`."""
+        self.tails: list[int] = []
+        """By level: the number of the page that is being filled."""
+        self.complete: list[PageKey] = []
+        """The pages that were completed since the last commit."""
+        self._others: list[int] = []
+        """By level: the last page that was read and was not the head."""
+        self._written: deque[tuple[int, PageKey]] = deque()
+        """The pages that are being written, each with its commit."""
+        self._fetching: set[PageKey] = set()
+
+    def slots(self) -> int:
+        """Return the number of slots in memory."""
+        return SIZE * sum(map(len, self.chunks))
+
+    # ---- tails ----
+
+    def tail(self, level: int) -> int:
+        """The number of the page of a level that is being filled, or NO_PAGE."""
+        return self.tails[level] if level < len(self.tails) else NO_PAGE
+
+    def begin_page(self, level: int, page: int) -> None:
+        """Begin the next page of a level: the one before is complete."""
+        while level >= len(self.tails):  # `tails` last: an interrupt leaves no level without its other entries
+            if level >= len(self._others):
+                self._others.append(NO_PAGE)
+            elif level >= len(self.chunks):
+                self.chunks.append({})
+            else:
+                self.tails.append(NO_PAGE)
+        before = self.tails[level]
+        if before != NO_PAGE:
+            self.complete.append((level, before))
+        self.chunks[level][page] = [UNWRITTEN] * SIZE
+        self.tails[level] = page
+
+    def undo_page(self, level: int, before: int) -> None:
+        """Undo the last `begin_page` of a level, also one that was interrupted or not begun; `before` was its tail.
+
+        May be interrupted, and called again.
+        """
+        if self.tail(level) != before:
+            self.chunks[level].pop(self.tails[level], None)
+            self.tails[level] = before
+        if self.complete[-1:] == [(level, before)]:
+            self.complete.pop()
+
+    def submitted(self, commit: int, written: Iterable[PageKey]) -> None:
+        """Keep these complete pages until the commit is durable; no other complete page is needed any more."""
+        self._written.extend((commit, key) for key in written)
+        self.complete.clear()
+
+    # ---- reading ----
+
+    def read(self, level: int, page: int, F: int, next_F: int) -> list[Any]:
+        """Read a page that is not in memory, and the heads of all levels with it if it is one of them."""
+        self._take_arrived(F)
+        if page not in self.chunks[level]:
+            heads = [
+                (one, place)
+                for one, tail in enumerate(self.tails)
+                for place in dict.fromkeys((head_page(one, next_F), ((next_F >> one) + 1) >> BITS))
+                if place < tail and place not in self.chunks[one]
+            ]
+            if (level, page) not in heads:
+                self._others[level] = page
+                heads = [(level, page)]
+            found = self._store.get_many([self._pages.page_name(*key) for key in heads])
+            for key, data in zip(heads, found, strict=True):
+                if data is not None or key == (level, page):  # a head of which no node is needed may be missing
+                    self._keep(key, data, F)
+            self.trim(F, next_F)
+        return self.chunks[level][page]
+
+    def _keep(self, key: PageKey, data: bytes | None, F: int) -> None:
+        level, page = key
+        start = max(-(-F >> level) - (page << BITS), 0)
+        self.chunks[level][page] = self._pages.decode_nodes(data, level, page, start)
+
+    def _take_arrived(self, F: int) -> None:
+        """Decode the pages that were read ahead."""
+        while (arrived := self._writer.take_arrived()) is not None:
+            name, data = arrived
+            level, page = self._pages.level_and_page(name)
+            self._fetching.discard((level, page))
+            if data is not None and head_page(level, F) <= page and page not in self.chunks[level]:
+                with suppress(PageError):  # if the page is needed, it is read again, and the error is raised
+                    self._keep((level, page), data, F)
+
+    # ---- dropping ----
+
+    def move_heads(self, F: int) -> None:
+        """Drop the pages before F from memory, and read the next ones ahead where less than half of one is left."""
+        wanted = []
+        for level, chunks in enumerate(self.chunks):
+            head, tail = head_page(level, F), self.tails[level]
+            for page in [page for page in chunks if page < head and page != tail]:
+                del chunks[page]
+            follows = head + 1
+            if (F >> level) & MASK >= SIZE // 2 and follows < tail and follows not in chunks:
+                wanted.append((level, follows))
+        self._take_arrived(F)
+        wanted = [key for key in wanted if key not in self._fetching and key[1] not in self.chunks[key[0]]]
+        if wanted:
+            self._fetching.update(wanted)
+            self._writer.fetch([self._pages.page_name(*key) for key in wanted])
+
+    def trim(self, F: int, next_F: int) -> None:
+        """Drop pages from memory that are durable and neither heads nor tails."""
+        durable = self._writer.durable
+        while self._written and self._written[0][0] <= durable:
+            self._written.popleft()
+        needed = {key for _, key in self._written}
+        needed.update(self.complete)
+        for level, chunks in enumerate(self.chunks):
+            if len(chunks) > 2:
+                near = {self.tails[level], self._others[level]}
+                for start in (F, next_F):
+                    near |= {head_page(level, start), head_page(level, start) + 1}
+                for page in [page for page in chunks if page not in near and (level, page) not in needed]:
+                    del chunks[page]
+
+
+# --- Stored levels ---
 
 HALF = BITS - 1
 """Heads are checked each time that F enters another half of a page: that many low bits of F have overflowed."""

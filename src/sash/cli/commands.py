@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from sash.cli.environment import as_text, cores, environment, version
-from sash.cli.escaped_text import escaped, write
 from sash.cli.main import WrongUsage
+from sash.cli.terminal import escaped, write
 
 ORDER = ("run", "new", "explain", "sql", "inspect", "lookup", "ui", "migrate", "backup", "restore", "bench", "warm")
 """The commands by use, as `sash --help` lists them; others follow."""
@@ -112,9 +112,8 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Show how a structure changes, step by step: its contents, the pointers of the paper, calls of ⊕."""
-    from sash.cli.structure_trace import trace_lines, trace_steps, values_of
+    from sash.cli.structure_trace import trace_lines, trace_steps, trace_svg, values_of
     from sash.cli.terminal import write_json
-    from sash.cli.trace_drawing import trace_svg
 
     steps = [*trace_steps(structure, aggregate, values_of(values), window)]
     if svg:

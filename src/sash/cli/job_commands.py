@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from sash.cli.commands import Json, app
-from sash.cli.escaped_text import escaped, write, write_error
 from sash.cli.main import WrongUsage
+from sash.cli.terminal import escaped, write, write_error
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Changes = Annotated[list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", 
 
 
 @app.command()
-def run(  # noqa: PLR0913 (options of a command)
+def run(
     job: JobPath,
     once: Annotated[bool, typer.Option("--once", help="Read to the end of the source; the default.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Wait for more rows, until interrupted.")] = False,
@@ -157,7 +157,7 @@ def _summary_stream(job: Job) -> TextIO:
 def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType | None) -> None:
     """dtype: the type of the time column."""
     from sash.cli.terminal import write_json
-    from sash.engine.time_numbers import time_text
+    from sash.columns.time_numbers import time_text
 
     if as_json:
         found = asdict(done)
@@ -188,8 +188,7 @@ def _run_on_spark(
 ) -> None:
     """Run a job on Spark; `watching` is the context in which a stream is watched."""
     from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.job_spark import is_stream, require_spark, run_batch, schema_on_spark
-    from sash.cli.job_spark_stream import run_stream
+    from sash.cli.job_spark import is_stream, require_spark, run_batch, run_stream, schema_on_spark
     from sash.cli.terminal import write_json
 
     require_spark(read, follow)
@@ -229,7 +228,7 @@ def _progress(dtype: pa.DataType | None) -> Iterator[Callable[[Summary], object]
         return
     from rich.console import Console
 
-    from sash.engine.time_numbers import time_text
+    from sash.columns.time_numbers import time_text
 
     first: tuple[float, int] | None = None
     with Console(stderr=True).status("reading") as status:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.cli.escaped_text import write_json_text
 from sash.cli.job_file import Job, nearest
 from sash.cli.job_query import JobQuery, query_of
+from sash.cli.terminal import write_json_text
 from sash.pipeline import (
     BatchSource,
     CsvSink,
@@ -28,7 +28,7 @@ from sash.pipeline import (
     files,
     pipe,
 )
-from sash.pipeline.json_values import encode_json
+from sash.pipeline.json_files import encode_json
 from sash.pipeline.piped_query import PipedQuery
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
 from sash.stores import Store

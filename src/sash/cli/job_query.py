@@ -13,8 +13,8 @@ import pyarrow as pa
 from sash.cli.job_file import Job, nearest
 from sash.cli.sql_aggregates import UnsupportedSQL
 from sash.cli.sql_statement import formula_of, statement_of
-from sash.expressions.excerpt import excerpt, shortened
 from sash.expressions.parser import expr
+from sash.expressions.source_text import excerpt, shortened
 from sash.expressions.tree import Expr
 from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated

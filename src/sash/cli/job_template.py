@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.cli.escaped_text import escaped, escaped_json
 from sash.cli.job_pipeline import FILES
+from sash.cli.terminal import escaped, escaped_json
 from sash.pipeline.file_source import files
 from sash.plan.validation import PARAMETERS
 

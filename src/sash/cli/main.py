@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sash.cli.environment import version
-from sash.cli.escaped_text import escaped, write_error
+from sash.cli.terminal import escaped, write_error
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

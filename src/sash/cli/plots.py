@@ -16,8 +16,8 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import validation
 from sash.plan.query import Query
-from sash.plan.query_advice import aggregates_named
-from sash.plan.time_index import time_column
+from sash.plan.rolling import time_column
+from sash.plan.validation import aggregates_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ class _Panel:
 
 
 @aggregates_named
-def plot(  # noqa: PLR0913 (public, the parameters of rolling: keyword-only)
+def plot(
     data: EventFrame,
     windows: Windows | None = None,
     *,

@@ -9,16 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_select import Partition
-from sash.cli.sql_statement import free_name, statement_of
-from sash.engine.key_values import decode
+from sash.cli.sql_statement import Partition, free_name, statement_of
+from sash.columns.keys import decode
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
 from sash.frames import adapter_of
 from sash.frames.adapter import Adapter
-from sash.frames.execute import FrameTable, compute, is_lazy
-from sash.frames.frame_rows import peer_ranks
-from sash.frames.sequence_adapter import SequenceAdapter
+from sash.frames.dict_adapter import SequenceAdapter
+from sash.frames.execute import FrameTable, compute, is_lazy, peer_ranks
 from sash.plan.dispatch import package_of
 from sash.plan.query import Query
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import typer
 
 from sash.cli.commands import Json, app
-from sash.cli.escaped_text import escaped, write
 from sash.cli.job_commands import Changes, JobPath
 from sash.cli.main import WrongUsage
+from sash.cli.terminal import escaped, write
 
 if TYPE_CHECKING:
     from sash.cli.job_file import Job

@@ -1,8 +1,13 @@
-"""`sash inspect`: summarize a snapshot, a store or a Spark checkpoint, without its query."""
+"""`sash inspect`: summarize a snapshot, a store or a Spark checkpoint, without its query.
+
+Rebuild the query that wrote a state from the description in its root page, which is parsed and never executed.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
+import operator
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,19 +18,116 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.cli.state_query import described_query
-from sash.engine import Operator
-from sash.engine.key_sizes import key_sizes
+from sash.cli.job_query import WINDOWS
+from sash.columns.time_numbers import time_text
+from sash.engine.migration import key_sizes
+from sash.engine.operator import Operator
 from sash.engine.operator_snapshot import snapshot_parts
-from sash.engine.root_page import HEADER, ROOT, root_schema, stored_description
-from sash.engine.state_header import directories
-from sash.engine.time_numbers import time_text
+from sash.expressions.parser import expr
+from sash.monoids import functions
+from sash.monoids.arithmetic import Aggregated
+from sash.plan.fingerprint import window_text
 from sash.plan.query import Query
-from sash.plan.query_difference import window_text
+from sash.state.root_page import HEADER, ROOT, root_schema, stored_description
+from sash.state.state_header import directories
 from sash.stores import MemoryStore
-from sash.stores import snapshot as snapshots
-from sash.stores.batches import read_batch
-from sash.stores.envelope import PageError, decoding, fingerprint_of, read_json, unwrap
+from sash.stores import pages as snapshots
+from sash.stores.pages import PageError, decoding, fingerprint_of, read_batch, read_json, unwrap
+
+# --- State query ---
+
+OPERATORS: dict[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def described_query(described: Mapping[str, Any], schema: pa.Schema, fingerprint: str) -> Query | None:
+    """The query of a description, if it is the one that wrote the state; None if the description is not complete.
+
+    A description has no functions: for user-defined aggregates, the query itself is needed.
+    """
+    try:
+        given = {name: _value(described[name]) for name in ("lateness", "forget", "min_periods") if described.get(name)}
+        aggregates = {name: _aggregate(text) for name, text in described["aggregates"].items()}
+        query = Query(_windows(described), by=described["by"], on=described["on"] or None, **given, **aggregates)
+        return query if query.bind(schema).fingerprint == fingerprint else None
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+    ):
+        return None
+
+
+def _windows(described: Mapping[str, Any]) -> Any:
+    """The windows of the query: one, several by name, or none if each aggregate has its own."""
+    found = {}
+    for name, window in described["windows"].items():
+        arguments = {key: _value(text) for key, text in window.items() if key != "kind"}
+        found[name] = WINDOWS[window["kind"]](**arguments)
+    if "" in found:
+        return found[""]
+    own = {f"{window!r}" for window in found.values()}
+    named = {name: window for name, window in found.items() if name not in own}
+    return named or None
+
+
+def _value(text: str) -> Any:
+    """A parameter as it was given: a number, true or false, or text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _aggregate(text: str) -> Any:
+    """An aggregate such as "quantile('x') with q=0.9"."""
+    call, _, parameters = text.partition(" with ")
+    given = {}
+    for parameter in parameters.split(", ") if parameters else []:
+        name, _, value = parameter.partition("=")
+        given[name] = _value(value)
+    return _evaluated(ast.parse(call, mode="eval").body, given)
+
+
+def _operand(node: ast.expr, more: Mapping[str, Any]) -> Any:
+    """An operand of a formula: an aggregate or a number; texts and lists could be repeated until memory is full."""
+    found = _evaluated(node, more)
+    if not isinstance(found, Aggregated | int | float):
+        raise ValueError(f"{ast.unparse(node)} is not an operand")
+    return found
+
+
+def _evaluated(node: ast.expr, more: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](_operand(node.left, more), _operand(node.right, more))
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    values = [_evaluated(one, {}) for one in node.args]
+    named = {str(one.arg): _evaluated(one.value, {}) for one in node.keywords}
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "over":
+        return _evaluated(node.func.value, more).over(*values)
+    if not isinstance(node.func, ast.Name):
+        raise ValueError(f"{ast.unparse(node.func)} is not a name")
+    name = node.func.id
+    if name == "expr":
+        return expr(*values)
+    if name in WINDOWS:
+        return WINDOWS[name](*values, **named)
+    if name.startswith("_"):
+        raise ValueError(f"{name} is not an aggregate")
+    return getattr(functions, name)(*values, **named, **more)
+
+
+# --- State summary ---
 
 COUNTERS = ("rows_in", "rows_out", "late", "untimed")
 
@@ -83,13 +185,13 @@ def _is_integer(text: str) -> bool:
 
 def _of_snapshot(data: bytes) -> StoredPages:
     schema, inner = snapshot_parts(data)
-    return StoredPages(snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
+    return StoredPages(snapshots.unpack_pages(inner, fingerprint_of(inner, snapshots.NAME))[1], schema)
 
 
 def _of_checkpoint(place: Path, top: int, query: Query | None) -> dict[str, Any]:
     """The sums over the shards of a Spark stream, and their maximum watermark."""
     from sash.spark import session
-    from sash.spark.stream.checkpoint_pages import read_checkpoint
+    from sash.spark.stream.checkpoint import read_checkpoint
 
     found = read_checkpoint(session(), place)
     shards = [StoredPages(pages) for _, pages in sorted(found.shards.items()) if HEADER in pages]

@@ -1,31 +1,128 @@
 """Trace a structure, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
 
-Time-ordered trees are in `tree_trace.py`.
+Time-ordered trees are in `structure_trace.py`.
 
 vals  3  1  4            aggregates by position, as the structure keeps them
 aggs  4  4  4
       F     B  E         pointers: half-open, E is one past the youngest
+
+The nodes of FiBA and AugmentedBTree, with the names of the paper: kinds of aggregates, and fingers.
+
+root   2:5 7:1          inner = 1
+├── left   1:3          left = 3       ◀ left finger
+├── up     4:4          up = 4
+└── right  9:2          right = 2      ◀ right finger
+
+Draw a trace of a structure as SVG: a row of cells for each array, with pointers below; trees as boxes.
+
+Draw a tree as SVG: a box for each node, levels below each other, edges between them, fingers at the leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
 
+from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.base import Aggregator, fields
-from sash.aggregators.btree_nodes import BTreeNodes
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, RIGHT, ROOT, BTreeNodes
 from sash.aggregators.catalogue import CATALOGUE
 from sash.aggregators.counted_tree import CountedTree
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.two_stacks import TwoStacks
 from sash.cli.job_file import nearest
 from sash.cli.main import WrongUsage
-from sash.cli.tree_trace import MIN_ARITY, TimedValue, TreeNode, timed_values, tree_lines, tree_nodes
-from sash.engine.op_counter import OpCounter
+from sash.engine.operation_counts import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
+
+# --- Tree trace ---
+
+MIN_ARITY = 2
+"""That of the figures in the paper: small nodes show splits and merges early."""
+
+
+class TimedValue(NamedTuple):
+    """A value and its time."""
+
+    time: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """A node: its entries, its aggregate by kind, and where it is."""
+
+    number: int
+    """From 0, the root, in the order of `tree_nodes`."""
+    parent: int | None
+    place: str
+    """root, left (on the left spine), right, or up."""
+    kind: str
+    """What its aggregate is: inner, left, right or up."""
+    entries: list[str]
+    aggregate: str
+    fingers: list[str] = field(default_factory=list)
+
+
+def timed_values(values: Sequence[Any]) -> Iterator[TimedValue]:
+    """Values with their times; without, they are 1, 2, 3 and so on."""
+    for number, value in enumerate(values, 1):
+        yield value if isinstance(value, TimedValue) else TimedValue(number, value)
+
+
+def tree_nodes(tree: BTreeNodes, text: Callable[[Any], str]) -> list[TreeNode]:
+    """The nodes of a tree, each before those below it. `text` formats a state."""
+    found: list[TreeNode] = []
+    has_fingers = not isinstance(tree, AugmentedBTree)
+
+    def visit(node: int, parent: int | None) -> None:
+        flags = tree.links[node, FLAGS]
+        place = "root" if flags & ROOT else "left" if flags & LEFT else "right" if flags & RIGHT else "up"
+        kind = "up" if not has_fingers else "inner" if place == "root" else place
+        entries = [f"{tree.times[node, i]}:{text(tree.vals[node, i])}" for i in range(tree.links[node, ARITY] - 1)]
+        ends = {"left finger": tree.left, "right finger": tree.right} if has_fingers else {}
+        fingers = [name for name, end in ends.items() if end == node]
+        number = len(found)
+        found.append(TreeNode(number, parent, place, kind, entries, text(tree.aggs[node]), fingers))
+        if flags & INNER:
+            for i in range(tree.links[node, ARITY]):
+                visit(tree.links[node, CHILD + i], number)
+
+    visit(tree.root, None)
+    return found
+
+
+def children_of(nodes: Sequence[TreeNode]) -> dict[int | None, list[TreeNode]]:
+    """The nodes below each node, from left to right; below None is the root."""
+    below: dict[int | None, list[TreeNode]] = {}
+    for node in nodes:
+        below.setdefault(node.parent, []).append(node)
+    return below
+
+
+def tree_lines(nodes: Sequence[TreeNode]) -> list[str]:
+    """A tree for a terminal: the root first, and a branch to each node below."""
+    below = children_of(nodes)
+    found: list[tuple[str, str, str]] = []
+
+    def visit(node: TreeNode, above: str, branch: str, rest: str) -> None:
+        title = f"{above}{branch}{node.place} [{' '.join(node.entries)}]"
+        found.append((title, f"{node.kind} = {node.aggregate}", f"◀ {', '.join(node.fingers)}" if node.fingers else ""))
+        inner = below.get(node.number, [])
+        for child in inner:
+            is_last = child is inner[-1]
+            visit(child, above + rest, "└── " if is_last else "├── ", "    " if is_last else "│   ")
+
+    visit(nodes[0], "", "", "")
+    widths = [max(len(row[i]) for row in found) for i in range(2)]
+    return [f"{title.ljust(widths[0])}  {kind.ljust(widths[1])}  {fingers}".rstrip() for title, kind, fingers in found]
+
+
+# --- Structure trace ---
 
 AGGREGATES = ("max", "min", "sum", "product", "mean", "first", "last", "median", "mode")
 """Aggregates that can be traced; the first that a structure accepts is the default."""
@@ -218,3 +315,107 @@ def labels_of(step: TraceStep) -> dict[int, str]:
     for name, position in step.pointers.items():
         found[position] = found.get(position, "") + name
     return found
+
+
+# --- Tree drawing ---
+
+LETTER, PAD, NODE_HIGH, LEVEL, SPACE = 8, 12, 42, 72, 14
+"""Width of a letter, of the margins in a box, its height, the distance of levels and of neighbours; in pixels."""
+
+
+def tree_svg(nodes: Sequence[TreeNode], left: int, top: int) -> tuple[list[str], int, int]:
+    """The elements of a drawing, and the x and y of its end."""
+    below = children_of(nodes)
+    centres: dict[int, float] = {}
+    depths: dict[int, int] = {}
+    widths = {node.number: _width(node) for node in nodes}
+    cursor = float(left)
+
+    def place(node: TreeNode, depth: int) -> None:
+        nonlocal cursor
+        depths[node.number] = depth
+        inner = below.get(node.number, [])
+        for child in inner:
+            place(child, depth + 1)
+        if inner:
+            middle = (centres[inner[0].number] + centres[inner[-1].number]) / 2
+            centres[node.number] = max(middle, left + widths[node.number] / 2)
+        else:
+            centres[node.number] = cursor + widths[node.number] / 2
+            cursor += widths[node.number] + SPACE
+
+    place(nodes[0], 0)
+    edges, boxes = [], []
+    for node in nodes:
+        x, y = centres[node.number], top + LEVEL * depths[node.number]
+        if node.parent is not None:
+            above = top + LEVEL * depths[node.parent] + NODE_HIGH
+            edges.append(f'<line x1="{centres[node.parent]:.0f}" y1="{above}" x2="{x:.0f}" y2="{y}" stroke="#999"/>')
+        start = x - widths[node.number] / 2
+        boxes.append(f'<rect x="{start:.0f}" y="{y}" width="{widths[node.number]}" height="{NODE_HIGH}" rx="4"/>')
+        boxes.append(svg_text(start + PAD / 2, y + 17, " ".join(node.entries)))
+        boxes.append(svg_text(start + PAD / 2, y + 35, _aggregate(node), "name"))
+        if node.fingers:
+            boxes.append(svg_text(start, y + NODE_HIGH + 15, _fingers(node), "pointer"))
+    end = max(centres[node.number] + widths[node.number] / 2 for node in nodes)
+    return edges + boxes, int(end) + SPACE, top + LEVEL * max(depths.values()) + NODE_HIGH + 22
+
+
+def _width(node: TreeNode) -> int:
+    texts = (" ".join(node.entries), _aggregate(node), _fingers(node))
+    return PAD + LETTER * max(map(len, texts))
+
+
+def _aggregate(node: TreeNode) -> str:
+    return f"{node.kind} = {node.aggregate}"
+
+
+def _fingers(node: TreeNode) -> str:
+    return f"▲ {', '.join(node.fingers)}" if node.fingers else ""
+
+
+def svg_text(x: float, y: float, text: str, kind: str = "") -> str:
+    """A text element, with a class of the style sheet."""
+    marked = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}"{marked} xml:space="preserve">{escape(text)}</text>'
+
+
+# --- Trace drawing ---
+
+CELL, HIGH, MARGIN, GAP = 46, 24, 90, 16
+"""Width and height of a cell, x of the first cell, and space between steps, in pixels."""
+
+STYLE = "text{font:13px sans-serif;fill:#222}.name{fill:#666}.pointer{fill:#0072B2;font-weight:bold}"
+STYLE += "rect{fill:#f4f4f4;stroke:#999}"
+
+
+def trace_svg(title: str, steps: Sequence[TraceStep]) -> str:
+    """The steps, one below the other. Elements stay in their columns, so the window moves to the right."""
+    drawn = [svg_text(12, 20, title, "pointer")]
+    top, widest = 36, 420
+    for number, step in enumerate(steps, 1):
+        cost = f"⊕ {step.combines}, query {step.query_combines}"
+        drawn.append(svg_text(12, top + 12, f"{number}. {step.operation}    {cost}    → {step.result}"))
+        top += HIGH
+        if step.nodes:
+            boxes, end, top = tree_svg(step.nodes, 12, top)
+            drawn += boxes
+            widest = max(widest, end)
+            top += GAP
+            continue
+        for name, cells in (step.arrays or {"window": [str(value) for value in step.window]}).items():
+            drawn.append(svg_text(12, top + 16, name, "name"))
+            for i, cell in enumerate(cells):
+                left = MARGIN + CELL * (step.start + i)
+                drawn.append(f'<rect x="{left}" y="{top}" width="{CELL}" height="{HIGH}"/>')
+                drawn.append(svg_text(left + 6, top + 16, cell))
+            top += HIGH
+        for position, label in labels_of(step).items():
+            drawn.append(svg_text(MARGIN + CELL * position + 2, top + 14, label, "pointer"))
+        top += HIGH + GAP
+    last = max((step.start + len(step.window) for step in steps if not step.nodes), default=0)
+    width = max(MARGIN + CELL * (last + 2), widest)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" viewBox="0 0 {width} {top}">'
+    body = [head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>"]
+    body += ['<rect width="100%" height="100%" style="fill:white;stroke:none"/>', *drawn, "</svg>"]
+    return "\n".join(body) + "\n"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from sash.cli.main import WrongUsage
 from sash.pipeline.file_source import files
-from sash.pipeline.json_values import encode_json
+from sash.pipeline.json_files import encode_json
 from sash.pipeline.source import Reading
 
 CHUNK = 65_536

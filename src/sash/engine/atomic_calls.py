@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import together
+from sash.columns.arrow_arrays import together
+from sash.columns.failed_rows import FailedRows, failed_schema, split_failed
 from sash.engine.atomic import all_at_once, attributes
-from sash.engine.failed_rows import FailedRows, failed_schema, split_failed
-from sash.engine.input_checks import json_copy
-from sash.engine.metrics import BeforeCommit, Changes, Progress, Uncommitted, replace
-from sash.engine.observed_calls import ObservedCalls
-from sash.engine.operator_base import OperatorBase
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.state_header import Header
+from sash.engine.intake.input_checks import json_copy
+from sash.engine.intake.progress import BeforeCommit, Changes, Progress, Uncommitted, replace
+from sash.engine.intake.reorder_buffer import TimedRows
+from sash.engine.operator_base import ObservedCalls, OperatorBase
+from sash.state.state_header import Header
 
 Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
 """The work of a call: from the progress before it to the results, and the changes of progress."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sash.engine.failed_results import FailedResults
-from sash.engine.output import Output
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.state_header import StoredState
+from sash.columns.failed_rows import FailedResults
+from sash.engine.emit.output import Output
+from sash.engine.intake.reorder_buffer import TimedRows
 from sash.plan.planner import Plan
+from sash.state.state_header import StoredState
 
 
 class Backend:

@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.by_position import catalogue_name
+from sash.columns.failed_rows import FailedResults
+from sash.columns.time_numbers import Watermark, finite
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.backend import Backend
-from sash.engine.eager_codec import EagerCodec
-from sash.engine.eager_engine import EagerEngine
-from sash.engine.eager_lookup import EagerLookup
-from sash.engine.eager_pages import EagerPages
-from sash.engine.failed_results import FailedResults
-from sash.engine.lookup import Pairs
-from sash.engine.metrics import Progress
-from sash.engine.output import Output
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite
+from sash.engine.emit.output import Output
+from sash.engine.intake.progress import Progress
+from sash.engine.intake.reorder_buffer import TimedRows
+from sash.engine.keyed.lookup import Pairs
+from sash.engine.revise.eager_engine import EagerEngine
+from sash.engine.revise.eager_lookup import EagerLookup
 from sash.plan.planner import Plan
+from sash.state.eager_codec import EagerCodec
+from sash.state.eager_pages import EagerPages
+from sash.state.state_header import Header
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed

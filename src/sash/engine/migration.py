@@ -2,28 +2,37 @@
 
     snapshot, store ──▶ operator of the old query ──transfer──▶ operator of the new query ──▶ snapshot, store
 
-All state is loaded into memory. A store is written with one `put_many`, so that it has the old state or the new one.
+All state is loaded into memory. A store is written with one `put_many`, so that it has the old state or the new
+one.
+
+Count the elements of each key in a store: reads the pages of buckets, without their segments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 
+from sash.columns.time_numbers import finite
+from sash.engine.intake.progress import Progress, replace
+from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.live_backend import LiveBackend
-from sash.engine.metrics import Progress, replace
-from sash.engine.migration_rules import matched, matched_cells, refusal
 from sash.engine.operator import Operator
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.root_page import HEADER, has_state, stored_mode, stored_schema
-from sash.engine.state_header import StoredState
-from sash.engine.state_transfer import move_emitted, settle, transfer
-from sash.engine.time_numbers import finite
+from sash.kernels.loops.array_types import Ints
 from sash.plan.options import Options
 from sash.plan.query import Query
+from sash.state.migration_rules import matched, matched_cells, refusal
+from sash.state.root_page import HEADER, has_state, stored_mode, stored_schema
+from sash.state.state_header import StoredState
+from sash.state.state_transfer import move_emitted, settle, transfer
 from sash.stores import Store
+from sash.stores.pages import decoding
 from sash.stores.store import checked_store
+
+# --- Migration ---
 
 
 def migrate(query: Query, state: bytes | Store, from_query: Query, to: Store | None = None) -> bytes | Store:
@@ -121,3 +130,29 @@ def _rows(rows: TimedRows, new: Operator) -> TimedRows:
 def _plain(query: Query) -> Query:
     """The query without options: neither a store nor a bound on memory."""
     return query.rewritten(options=Options())
+
+
+# --- Key sizes ---
+
+
+def key_sizes(operator: Operator) -> Iterator[tuple[list[pa.Array], Ints]]:
+    """For each bucket of an operator on a store: the values of its keys, column by column, and their elements.
+
+    Yields nothing for eager state, which has no buckets. Raises PageError for damaged pages.
+    """
+    backend = operator.backend
+    if not isinstance(backend, LiveBackend) or backend.durable is None:
+        return
+    durable, codec = backend.durable, backend.durable.codec
+    running = len(backend.engine.assigners) - len(codec.arenas)
+    for i in np.flatnonzero(durable.buckets.keys).tolist():
+        name = durable.buckets.name(i)
+        ((meta, batches),) = durable.transaction.read("bucket", [name], codec.stored_schemas)
+        with decoding(f"page {name!r}"):
+            stored = codec.read(meta, batches)
+        durable.transaction.forget_reads([name])
+        counts = np.full(stored.count, running, np.int64)
+        for a in range(len(codec.arenas)):
+            front, back = stored.ring(a)
+            counts += back - front
+        yield stored.keys, counts

@@ -19,25 +19,25 @@ from typing import Any, Literal, cast
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import array, together
+from sash.columns.arrow_arrays import array, together
+from sash.columns.failed_rows import failed_schema
+from sash.columns.keys import chosen_rows, plain_batch
+from sash.columns.time_numbers import Watermark, finite, greater, stored_time_type
 from sash.engine.atomic_calls import AtomicCalls, Work
-from sash.engine.failed_rows import failed_schema
-from sash.engine.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
+from sash.engine.intake.input_checks import GivenKeys, GivenTime, check_schema, number, record_batch
+from sash.engine.intake.progress import BeforeCommit, Changes, Progress, replace
+from sash.engine.intake.reorder_buffer import TimedRows, joined_rows
+from sash.engine.keyed.partials import export_partials, import_partials
 from sash.engine.live_backend import LiveBackend
-from sash.engine.metrics import BeforeCommit, Changes, Progress, replace
 from sash.engine.operator_base import OpenedQuery
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
-from sash.engine.output import chosen_rows, plain_batch
-from sash.engine.page_transaction import Pages
-from sash.engine.partials import export_partials, import_partials
-from sash.engine.reorder_buffer import TimedRows, joined_rows
-from sash.engine.root_page import stored_schema
-from sash.engine.state_header import token_of
-from sash.engine.time_numbers import Watermark, finite, greater, stored_time_type
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
 from sash.plan.query import Query
+from sash.state.page_transaction import Pages
+from sash.state.root_page import stored_schema
+from sash.state.state_header import token_of
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed

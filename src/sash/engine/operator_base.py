@@ -1,9 +1,14 @@
-"""The base of operators and of readers of their state: opens the state of a query, and looks up aggregates in it."""
+"""The base of operators and of readers of their state: opens the state of a query, and looks up aggregates in it.
+
+ObservedCalls: the observer of an operator, which `sash.live_page` sets.
+
+The names that completion offers of an operator, and of what is asked as one.
+"""
 
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,32 +16,48 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.closed_lookup import require_closed
+from sash.columns.failed_rows import RowChecks
+from sash.columns.keys import decoded_schema
+from sash.columns.row_errors import RowLimits
+from sash.columns.time_numbers import Watermark, finite, greater, time_text
+from sash.columns.watermark import WatermarkTracker
 from sash.engine.eager_backend import EagerBackend
-from sash.engine.failed_rows import RowChecks
-from sash.engine.input_checks import GivenKeys, GivenTime, number, require_movable
-from sash.engine.key_values import decoded_schema
+from sash.engine.emit.output import Output
+from sash.engine.intake.input_checks import GivenKeys, GivenTime, number, require_movable
+from sash.engine.intake.progress import Metrics, Progress
+from sash.engine.intake.reorder_buffer import SortedRows
+from sash.engine.keyed.lookup import Pairs, key_columns, require_closed
 from sash.engine.live_backend import LiveBackend
-from sash.engine.lookup import Pairs, key_columns
-from sash.engine.metrics import Metrics, Progress
-from sash.engine.output import Output
-from sash.engine.public_names import PublicNames
-from sash.engine.root_page import explained, has_state
-from sash.engine.row_errors import RowLimits
 from sash.engine.single_user import SingleUser
-from sash.engine.sorted_rows import SortedRows
-from sash.engine.state_header import Header
-from sash.engine.time_numbers import Watermark, finite, greater, time_text
-from sash.engine.watermark import WatermarkTracker
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import schema_categories
 from sash.plan.planner import Plan
 from sash.plan.query import Query
+from sash.state.root_page import explained, has_state
+from sash.state.state_header import Header
 from sash.stores import PageError, Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed
+
+# --- Public names ---
+
+CALLS = ("process", "advance", "finish", "run", "late_rows", "failed_rows", "lookup")
+STATE = ("snapshot", "restore", "refresh")
+VALUES = ("query", "queries", "schema", "mode", "store", "watermark", "due", "offset", "metrics", "structures")
+
+
+class PublicNames:
+    """Lists in `dir` what users call; hosts and tools of sash use more."""
+
+    def __dir__(self) -> Iterable[str]:
+        ours = {name for cls in type(self).__mro__ if cls.__module__.startswith("sash.") for name in vars(cls)}
+        hidden = (ours | vars(self).keys()).difference(CALLS, STATE, VALUES)
+        return [name for name in super().__dir__() if name.startswith("_") or name not in hidden]
+
+
+# --- Operator base ---
 
 
 @dataclass(frozen=True)
@@ -314,3 +335,26 @@ def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:
             "memory= of Options needs a store for the keys that leave memory: use query.operator(store=…) or "
             "Options(store=…)"
         )
+
+
+# --- Observed calls ---
+
+Observer = Callable[[pa.RecordBatch | dict[str, pa.RecordBatch], float], object]
+"""Called after a call that has succeeded, with its results (of several queries a dict of them) and its seconds."""
+
+
+class ObservedCalls(PublicNames):
+    """An operator that notifies one observer of its calls."""
+
+    observer: Observer | None = None
+    """Called in the thread of the call."""
+
+    def set_observer(self, observer: Observer) -> None:
+        """Notify an observer of all further calls. Raises ValueError if there is one already."""
+        if self.observer is not None:
+            raise ValueError(f"{self!r} is watched already: use the page that watches it, or call its unwatch() first")
+        self.observer = observer
+
+    def remove_observer(self) -> None:
+        """Notify no observer any more."""
+        self.observer = None

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sash.engine.failed_rows import ERROR, FailedRows, failed_schema
-from sash.engine.root_page import ROOT, require_query
+from sash.columns.failed_rows import ERROR, FailedRows, failed_schema
 from sash.kernels.loops.array_types import NO_INTS
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
+from sash.state.root_page import ROOT, require_query
 from sash.stores import PageError
-from sash.stores import snapshot as snapshots
-from sash.stores.batches import read_stream
-from sash.stores.envelope import damaged, decoding, fingerprint_of, unwrap, wrap
+from sash.stores import pages as snapshots
+from sash.stores.pages import damaged, decoding, fingerprint_of, read_stream, unwrap, wrap
 
 _ANY = "0" * 32
 _LATE = "late"
@@ -57,7 +56,7 @@ def pack_snapshot(
                 for batch in batches:
                     writer.write_batch(batch)
             pages = {**pages, name: sink.getvalue().to_pybytes()}
-    inner = snapshots.pack(of.fingerprint, of.mode, pages)
+    inner = snapshots.pack_pages(of.fingerprint, of.mode, pages)
     return wrap("operator", _ANY, [of.schema.serialize().to_pybytes(), inner])
 
 
@@ -76,7 +75,7 @@ def unpack_snapshot(query: Query, data: bytes) -> Snapshot:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a snapshot is the bytes that Operator.snapshot() returns; got a {type(data).__name__}")
     schema, inner = snapshot_parts(bytes(data))
-    mode, pages = snapshots.unpack(inner, fingerprint_of(inner, snapshots.NAME))
+    mode, pages = snapshots.unpack_pages(inner, fingerprint_of(inner, snapshots.NAME))
     _require_query(query, schema, inner, pages)
     if mode not in MODES or (mode == "sorted" and query.emit == "eager"):
         raise damaged(snapshots.NAME, f"its mode is {mode!r:.80}, which an operator of this query does not support")

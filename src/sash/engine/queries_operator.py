@@ -6,39 +6,193 @@
                       │
                       └──▶ one commit of all to the store
 
-A call is atomic over all queries: each operator does its work, then one write commits the pages of all. If an operator
+A call is atomic over all queries: each operator does its work, then one write commits the pages of all. If an
+operator
 or the write fails, the state of all queries is unchanged.
+
+One store for several operators: each has pages of its own, and one call writes those of all of them at once.
+
+    operator 0 ──put_many──▶ g0.header g0.b00 … ┐
+    operator 1 ──put_many──▶ g1.header g1.b00 … ┴──commit──▶ put_many of the store, atomic
+
+The page `root` lists the queries of each operator: an operator of other queries, or of a single query, is refused.
+
+Snapshots of several queries: pack and unpack the snapshots of their operators.
 """
 
 from __future__ import annotations
 
+import json
 import time as clocks
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import together
+from sash.columns.arrow_arrays import together
+from sash.columns.time_numbers import Watermark
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.atomic_calls import Work
-from sash.engine.input_checks import json_copy, record_batch
-from sash.engine.joint_store import JointStore, stored_groups
-from sash.engine.metrics import BeforeCommit, Metrics, Progress, Uncommitted
-from sash.engine.observed_calls import ObservedCalls
+from sash.engine.intake.input_checks import json_copy, record_batch
+from sash.engine.intake.progress import BeforeCommit, Metrics, Progress, Uncommitted
 from sash.engine.operator import Operator
-from sash.engine.queries_snapshot import pack_operators, require_groups, unpack_operators
+from sash.engine.operator_base import ObservedCalls
 from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.single_user import SingleUser
-from sash.engine.time_numbers import Watermark
 from sash.plan.api_types import EventTime, Frame, Mode
+from sash.plan.bound_query import MODES
 from sash.plan.category_order import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.queries import Queries
-from sash.stores import Store
+from sash.state.page_transaction import StoreOwner
+from sash.state.root_page import HEADER, ROOT
+from sash.stores import PageError, Store
+from sash.stores.pages import check_meta, damaged, decoding, list_of, one_of, read_json, text, unwrap, wrap
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
+
+# --- Queries snapshot ---
+
+KIND = "queries"
+ANY = "0" * 32
+_NAME = "the snapshot"
+
+
+class QueriesSnapshot(NamedTuple):
+    """The content of a snapshot of several queries."""
+
+    mode: Mode
+    groups: list[list[str]]
+    parts: list[bytes]
+
+
+def pack_operators(mode: str, groups: Sequence[Sequence[str]], parts: Sequence[bytes]) -> bytes:
+    """The snapshots of operators as one; `groups` are the names of their queries."""
+    directory = json.dumps({"mode": mode, "groups": [list(names) for names in groups]}).encode()
+    return wrap(KIND, ANY, [directory, *parts])
+
+
+def unpack_operators(data: bytes) -> QueriesSnapshot:
+    """Read a snapshot. Raises PageError if it is damaged."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a snapshot is the bytes that snapshot() returns; got a {type(data).__name__}")
+    directory, *parts = unwrap(bytes(data), KIND, ANY, _NAME)
+    with decoding(_NAME):
+        meta = read_json(directory)
+    check_meta(meta, {"mode": one_of(*MODES), "groups": list_of(list_of(text()))}, _NAME)
+    if len(parts) != len(meta["groups"]):
+        raise damaged(_NAME, f"it lists {len(meta['groups'])} operators and has {len(parts)}")
+    return QueriesSnapshot(cast(Mode, meta["mode"]), meta["groups"], list(map(bytes, parts)))
+
+
+def require_groups(what: str, found: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> None:
+    """Raises PageError for state of other queries, or of the same in other groups."""
+    if [list(names) for names in found] != [list(names) for names in expected]:
+        raise PageError(
+            f"{what} has the state of other queries, or of queries that do not share state as these do: it has "
+            f"{_listed(found)}; expected {_listed(expected)}"
+        )
+
+
+def _listed(groups: Sequence[Sequence[str]]) -> str:
+    return "; ".join(", ".join(names) for names in groups)
+
+
+# --- Joint store ---
+
+_LABEL = f"page {ROOT!r}"
+
+
+class JointStore(StoreOwner):
+    """Collects what operators write in a call, and passes it to the store as one."""
+
+    def __init__(self, store: Store, groups: Sequence[Sequence[str]]) -> None:
+        self.store, self.groups = store, [list(names) for names in groups]
+        self._waiting: dict[str, bytes] = {}
+        self._has_root = self._check()
+        self.claim()
+
+    def _check(self) -> bool:
+        """Has the store state of these queries? Raises PageError if it has that of others."""
+        stored = stored_groups(self.store)
+        if stored is not None:
+            require_groups(f"the store {self.store!r}", stored, self.groups)
+        return stored is not None
+
+    def part(self, number: int) -> StorePart:
+        """The pages of one operator."""
+        return StorePart(self, f"g{number}.")
+
+    def put(self, pages: Mapping[str, bytes]) -> None:
+        """Pages that `commit` writes."""
+        self._waiting.update(pages)
+
+    def get(self, names: Sequence[str]) -> list[bytes | None]:
+        """Pages as the operators have written them, including uncommitted ones."""
+        found = self.store.get_many(names)
+        return [self._waiting.get(name, page) for name, page in zip(names, found, strict=True)]
+
+    def commit(self) -> None:
+        """Write all uncommitted pages, or none."""
+        pages = self._waiting
+        if not self._has_root:
+            pages = {**pages, ROOT: wrap(KIND, ANY, [json.dumps({"groups": self.groups}).encode()])}
+        self.store.put_many(pages)
+        self._waiting, self._has_root = {}, True
+
+    def discard(self) -> None:
+        """Discard the uncommitted pages."""
+        self._waiting = {}
+
+
+def stored_groups(store: Store) -> list[list[str]] | None:
+    """The queries of each operator whose state a store has; None if it is empty. Raises PageError for other state."""
+    root, header = store.get_many([ROOT, HEADER])
+    if root is None and header is None:
+        return None
+    if root is None or header is not None:
+        raise PageError(f"the store {store!r} has the state of a single query: open it with that query")
+    items = unwrap(root, KIND, ANY, _LABEL)
+    with decoding(_LABEL):
+        meta = read_json(items[0])
+    check_meta(meta, {"groups": list_of(list_of(text()))}, _LABEL)
+    found: list[list[str]] = meta["groups"]
+    return found
+
+
+class StorePart:
+    """The pages of one operator in a joint store. Deletes take effect at once: operators delete after their commit."""
+
+    def __init__(self, joint: JointStore, prefix: str) -> None:
+        self.joint, self.prefix = joint, prefix
+
+    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """Return the pages of these names, in their order; None for one that is not there."""
+        return self.joint.get([self.prefix + name for name in ids])
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Write these pages with the joint store's commit."""
+        self.joint.put({self.prefix + name: page for name, page in pages.items()})
+
+    def delete_many(self, ids: Iterable[str]) -> None:
+        """Delete these pages, all of them or none."""
+        self.joint.store.delete_many([self.prefix + name for name in ids])
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """Iterate over the pages whose names begin with the prefix, in the order of their names."""
+        for name, page in self.joint.store.scan(self.prefix + prefix):
+            yield name.removeprefix(self.prefix), page
+
+    def close(self) -> None:
+        """Do nothing: the store belongs to the queries."""
+
+    def __repr__(self) -> str:
+        return repr(self.joint.store)
+
+
+# --- Queries operator ---
 
 T = TypeVar("T")
 

@@ -21,16 +21,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from sash.engine.input_checks import in_units
+from sash.columns.time_numbers import Watermark, greater
+from sash.engine.intake.input_checks import in_units
+from sash.engine.intake.progress import replace
+from sash.engine.intake.reorder_buffer import TimedRows
+from sash.engine.keyed.live_engine import LiveEngine
+from sash.engine.keyed.row_assigner import RowAssigner
+from sash.engine.keyed.step_data import StepResult, WindowResults
+from sash.engine.keyed.window_assigner import Ending
 from sash.engine.live_backend import LiveBackend
-from sash.engine.live_engine import LiveEngine
-from sash.engine.metrics import replace
 from sash.engine.operator import Operator
-from sash.engine.reorder_buffer import TimedRows
-from sash.engine.row_assigner import RowAssigner
-from sash.engine.step_data import StepResult, WindowResults
-from sash.engine.time_numbers import Watermark, greater
-from sash.engine.window_assigner import Ending
 from sash.plan.time_axis import Number
 
 PIECE = 1 << 17

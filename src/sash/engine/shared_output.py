@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.failed_results import FailedResults
-from sash.engine.key_table import KeyTable
+from sash.columns.failed_rows import FailedResults
+from sash.engine.emit.output import Output
+from sash.engine.keyed.key_table import KeyTable
+from sash.engine.keyed.step_data import StepResult, WindowResults
 from sash.engine.operator import Operator
-from sash.engine.output import Output
-from sash.engine.step_data import StepResult, WindowResults
 from sash.kernels.loops.array_types import Flags, Ints
 from sash.plan.combined_query import Combination, CombinedQuery, QueryView
 

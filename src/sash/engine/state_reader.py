@@ -6,7 +6,7 @@
                                           lookup: buckets of the keys asked for are read, and stay
 
 Every answer is consistent with one commit. A store that the writer uses in the same process shows one version to a
-lookup (`views.py`). In any other the header lists the generation of each page, and a page of another generation is
+lookup (`memory.py`). In any other the header lists the generation of each page, and a page of another generation is
 refused: then the writer has committed in between, and the lookup starts again with the new header.
 """
 
@@ -19,14 +19,14 @@ from typing import ClassVar, NoReturn, TypeVar, cast
 import pyarrow as pa
 
 from sash.engine.eager_backend import EagerBackend
-from sash.engine.input_checks import GivenKeys, GivenTime
+from sash.engine.emit.output import Output
+from sash.engine.intake.input_checks import GivenKeys, GivenTime
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator_base import OperatorBase, progress_of
-from sash.engine.output import Output
-from sash.engine.root_page import HEADER, stored_mode, stored_schema
 from sash.engine.single_user import SingleUser
 from sash.plan.planner import Plan
 from sash.plan.query import Query
+from sash.state.root_page import HEADER, stored_mode, stored_schema
 from sash.stores import PageError, Store
 from sash.stores.store import Reads, Refreshable, Viewable, checked_store
 from sash.windows.arguments import Length

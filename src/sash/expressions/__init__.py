@@ -1,6 +1,9 @@
 """SQL expressions over the columns of a row: parsed by sqlglot into a tree of ours, computed by Arrow.
 
-Importing this loads neither sqlglot nor pyarrow.
+    text ─parser─▶ tree ─┬─ arrow_evaluation (arrow_functions, arrow_types): on whole columns
+                         └─ row_evaluation (row_numbers): on one row, in a loop
+
+`parsed_sql` records what is read of sqlglot's trees. Importing this package loads neither sqlglot nor pyarrow.
 """
 
 from sash.expressions.tree import Expr

@@ -1,7 +1,9 @@
 """Parse the text of an expression into a tree. sqlglot parses; its tree is translated node by node, by a table.
 
 Everything else is refused by name: statements, subqueries, aggregates, window functions, parameters, functions that
-are not in `function_names.py`, and whatever part of a node is not read.
+are not in `parser.py`, and whatever part of a node is not read.
+
+The operators and functions of expressions: their names, and how many operands they take.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sash.expressions.excerpt import excerpt, shortened
-from sash.expressions.function_names import ALIASES, FUNCTIONS, SUPPORTED
 from sash.expressions.parsed_sql import Part, parsed
+from sash.expressions.source_text import excerpt, shortened
 from sash.expressions.tree import (
     CHAINS,
     RESERVED,
@@ -28,6 +29,47 @@ from sash.expressions.tree import (
     chained,
     described,
 )
+
+# --- Function names ---
+
+FUNCTIONS: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("abs", "floor", "ceil", "sqrt", "exp", "ln", "log2", "log10", "sign"), (1, 1)),
+    "round": (1, 2),
+    **dict.fromkeys(("power", "log"), (2, 2)),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), (1, 1)),
+    **dict.fromkeys(("upper", "lower", "trim", "ltrim", "rtrim", "length"), (1, 1)),
+    "substr": (2, 3),
+    "starts_with": (2, 2),
+    "concat": (1, None),
+    **dict.fromkeys(("coalesce", "greatest", "least"), (1, None)),
+    "nullif": (2, 2),
+    **dict.fromkeys(("year", "quarter", "month", "day", "dow", "hour", "minute", "second", "epoch"), (1, 1)),
+}
+"""The functions by name, with the least and the greatest number of operands (None: any number)."""
+
+ALIASES = {
+    "ceiling": "ceil",
+    "pow": "power",
+    "substring": "substr",
+    "len": "length",
+    "ifnull": "coalesce",
+    "dayofweek": "dow",
+    "dayofmonth": "day",
+    "is_nan": "isnan",
+    "is_finite": "isfinite",
+    "is_inf": "isinf",
+    "day_of_week": "dow",
+    "day_of_month": "day",
+    "time_to_unix": "epoch",
+    "starts_with": "starts_with",
+}
+"""Other names of functions."""
+
+SUPPORTED = ", ".join(sorted(FUNCTIONS))
+"""All functions, for messages."""
+
+
+# --- Parser ---
 
 LARGEST = 2**63
 DEEPEST = 100

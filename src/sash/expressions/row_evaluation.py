@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from sash.expressions.row_casts import cast_value
 from sash.expressions.row_numbers import (
     as_datetime,
+    cast_value,
     checked,
     divide,
     guarded,

@@ -89,7 +89,7 @@ class LiteralNode(Node):
 
 @dataclass(frozen=True)
 class CallNode(Node):
-    """An operator or a function, by its name in `function_names.py`, with its operands."""
+    """An operator or a function, by its name in `parser.py`, with its operands."""
 
     function: str
     arguments: tuple[Node, ...]

@@ -15,10 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic
 
 from sash.plan.api_types import FrameT
-from sash.plan.as_of import as_of
 from sash.plan.query import Query
-from sash.plan.query_advice import aggregates_named
-from sash.plan.rolling import rolling
+from sash.plan.rolling import as_of, rolling
+from sash.plan.validation import aggregates_named
 
 if TYPE_CHECKING:
     from sash.monoids.arithmetic import Aggregated
@@ -35,7 +34,7 @@ class Accessor(Generic[FrameT]):
         self._frame = frame
 
     @aggregates_named
-    def rolling(  # noqa: PLR0913 (public, the parameters of sash.rolling: keyword-only)
+    def rolling(
         self,
         windows: Windows | None = None,
         *,
@@ -73,7 +72,7 @@ class Accessor(Generic[FrameT]):
         )
 
     @aggregates_named
-    def as_of(  # noqa: PLR0913 (public, the parameters of sash.as_of: keyword-only)
+    def as_of(
         self,
         events: EventFrame,
         windows: Windows | None = None,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.column_inputs import ResultColumn
+from sash.columns.column_inputs import ResultColumn
 
 Ints = NDArray[np.int64]
 

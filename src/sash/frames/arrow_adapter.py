@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.key_values import encode_as
+from sash.columns.keys import encode_as
 from sash.frames.adapter import FrameResult, Ints
 from sash.plan.category_order import ordered_categories
 

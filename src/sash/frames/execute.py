@@ -2,25 +2,44 @@
 
 frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row ──────┬─▶ in the input's order ──▶ frame
                  └─▶ rows sorted ──▶ operator, mode "sorted", else ─────┘
+
+Sort the rows that have a time for the operator, and return results in the order of the input.
+
+input      b5  a3  a∅  a1  b2           key and time; ∅: no time
+order       3   1   4   0               a1 a3 b2 b5: by key, time, tie-breakers, arrival
+results    r0  r1  r2  r3
+output     r3  r1  null r0  r2          in the order of the input
+
+Run a query as of the rows of a spine, on frames.
+
+spine ──▶ key and time ─┐
+                        ├─▶ AsOfExecutor ──▶ results in the order of the spine ──▶ frame of the spine's kind
+events ──▶ Arrow ───────┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import array
-from sash.engine.column_inputs import ResultColumn
-from sash.engine.failed_results import warn_failed
-from sash.engine.key_values import decode, encode_as
-from sash.engine.stateless import NeedsOperator, StatelessExecutor
-from sash.frames.adapter import Adapter, FrameResult
-from sash.frames.frame_rows import SortedFrame, encoded, ordered, places
+from sash.columns.arrow_arrays import array
+from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
+from sash.columns.column_inputs import ResultColumn
+from sash.columns.failed_rows import warn_failed
+from sash.columns.keys import decode, encode_as
+from sash.columns.row_order import RowOrder, order_rows
+from sash.columns.stateless import NeedsOperator, StatelessExecutor
+from sash.frames.adapter import Adapter, FrameResult, Ints
+from sash.kernels.column.column_kernels import Places, RowThreads
 from sash.plan import validation
+from sash.plan.as_of_query import AsOfQuery
+from sash.plan.binder import known
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import categories_of, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
@@ -32,6 +51,96 @@ from sash.plan.types import selects
 
 if TYPE_CHECKING:
     from sash.engine.operator import Operator
+
+
+# --- Frame rows ---
+
+
+@dataclass(frozen=True)
+class SortedFrame:
+    """Rows in the order of the operator: those that have a time, by key, time, tie-breakers and arrival."""
+
+    table: pa.RecordBatch
+    source: Places | None
+    """By row: its place in the input; None if it is the same."""
+    timed: NDArray[np.bool_]
+    """By row of the input: whether it has a time."""
+
+
+def encoded(columns: Mapping[str, Any], by: Sequence[str]) -> dict[str, pa.DictionaryArray]:
+    """The `by` columns that are dictionary-encoded: their codes are used instead of hashing each row."""
+    found = {}
+    for name in by:
+        column = columns[name]
+        if pa.types.is_dictionary(column.type):
+            if isinstance(column, pa.ChunkedArray):
+                column = column.unify_dictionaries().combine_chunks()
+            if isinstance(column, pa.DictionaryArray):
+                found[name] = column
+    return found
+
+
+def ordered(table: pa.RecordBatch, bound_query: BoundQuery, rows: RowOrder | None = None) -> SortedFrame:
+    """Sort rows, with keys in order of first appearance. Cheap if rows are sorted already, or their order is given."""
+    if rows is None:
+        threads = RowThreads(bound_query.query.options.threads)
+        rows = order_rows(table, {}, bound_query, threads, by_appearance=True)
+    timed = np.ones(rows.rows, np.bool_) if rows.timed is None else rows.timed
+    source = rows.source
+    return SortedFrame(table if source is None else table.take(array(source)), source, timed)
+
+
+@dataclass(frozen=True)
+class ResultPlaces:
+    """Where the result of each output row is among the results; a row may have none."""
+
+    take: pa.Array | None
+    """By output row: the position of its result, or null. None: results are in order."""
+    kept: Ints | None
+    """The rows of the input that are in the output; None: all."""
+
+    def put(self, column: pa.Array) -> pa.Array:
+        """Results in the order of the output, null for rows without a time."""
+        return column if self.take is None else column.take(self.take)
+
+
+def places(rows: SortedFrame, given: Ints | None) -> ResultPlaces:
+    """The positions of the results of all rows, or of the rows `given` by their numbers in the input."""
+    if rows.source is None and given is None and rows.timed.all():
+        return ResultPlaces(None, None)
+    source = given if given is not None else rows.source
+    assert source is not None
+    found = np.full(len(rows.timed), -1)
+    found[source] = np.arange(len(source))
+    kept = None
+    if given is not None:
+        kept = np.flatnonzero((found >= 0) | ~rows.timed)
+        found = found[kept]
+    missing = found < 0
+    return ResultPlaces(pa.array(found, mask=missing if missing.any() else None), kept)
+
+
+def peer_ranks(table: pa.RecordBatch, bound_query: BoundQuery) -> pa.Array:
+    """Numbers in the order of a query's `on` columns, equal for rows that are equal in all; null without a time.
+
+    They are floats, since every kind of frame has these with nulls.
+    """
+    rows = ordered(table, bound_query)
+    count = rows.table.num_rows
+    is_new = np.zeros(count, np.bool_)
+    for name in bound_query.query.on:
+        column = rows.table.column(name)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 is 0.0
+        codes = column.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
+        is_new[1:] |= codes[1:] != codes[:-1]
+    source = np.arange(count) if rows.source is None else np.asarray(rows.source)
+    ranks = np.zeros(len(rows.timed))
+    ranks[source] = np.cumsum(is_new)
+    return pa.array(ranks, mask=~rows.timed)
+
+
+# --- Execute ---
 
 
 def run(query: Query, data: Any) -> Any:
@@ -73,10 +182,10 @@ def adapter_of(data: Any) -> Adapter:
         return polars_adapter(data)
     if isinstance(data, dict):
         if all(isinstance(column, np.ndarray) for column in data.values()):
-            from sash.frames.numpy_adapter import NumpyAdapter
+            from sash.frames.dict_adapter import NumpyAdapter
 
             return NumpyAdapter(data)
-        from sash.frames.sequence_adapter import SequenceAdapter
+        from sash.frames.dict_adapter import SequenceAdapter
 
         return SequenceAdapter(data)
     from sash.frames.arrow_adapter import arrow_adapter
@@ -229,3 +338,45 @@ def _slides(bound_query: BoundQuery, found: pa.RecordBatch, types: dict[str, pa.
             values = encode_as(column, types[name], categories_of(bound_query.schema.field(name)))
         made.append(FrameResult(name, _as_result(values), sources.get(name)))
     return made
+
+
+# --- As of frames ---
+
+
+def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
+    """The query as of the rows of a spine; a frame of the spine's kind.
+
+    Raises TypeError for data that is not a frame, and all that `Query.bind` raises.
+    """
+    if is_lazy(events):
+        events = events.collect()
+    if is_lazy(spine):
+        from sash.frames.polars_adapter import lazy_frame
+
+        return lazy_frame(spine, lambda frame: as_of(query, frame, events))
+    return _compute(query, adapter_of(spine), adapter_of(events))
+
+
+def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
+    query.require_free(spine.names)
+    of_events = FrameTable.of(query.query, events, numbered=False)
+    bound_query = query.query.bind(of_events.table.schema)
+    names = pa.schema([(name, pa.null()) for name in dict.fromkeys(spine.names)])
+    for what, wanted in (("by", query.spine_by), ("on", (query.spine_on,))):
+        for name in wanted:
+            known(names, name, f"{what}= (of the spine)")
+    own = read_columns(spine, {*query.spine_by, query.spine_on})
+    assert bound_query.time is not None
+    spine_axis(query.spine_on, own[query.spine_on].type, bound_query.time)
+    keys = {name: own[name] for name in query.spine_by}
+    given = SpineColumns(keys, (query.spine_on, own[query.spine_on]), spine.rows)
+    executor = AsOfExecutor(bound_query.plan)
+    table = executor.without_failed(of_events.table)
+    codes = encoded(of_events.read, bound_query.by) if table is of_events.table else {}
+    found = executor.as_of(table, given, query.closed, codes)
+    executor.warn()
+    made = [
+        FrameResult(output.label, column, source_of(bound_query, output), events)
+        for output, column in zip(bound_query.projection.outputs, found, strict=True)
+    ]
+    return spine.with_results(made, None)

@@ -15,23 +15,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.column_inputs import ResultColumn
-from sash.engine.projected_results import Projector
-from sash.engine.row_order import RowOrder, order_rows
-from sash.engine.stateless import NeedsOperator, StatelessExecutor, projected
+from sash.columns.column_inputs import ResultColumn
+from sash.columns.projected_results import Projector
+from sash.columns.row_order import RowOrder, order_rows
+from sash.columns.stateless import NeedsOperator, StatelessExecutor, projected
 from sash.frames.adapter import Adapter
 from sash.frames.execute import (
     FrameTable,
     adapter_of,
     compute,
+    encoded,
     frame_results,
     is_lazy,
+    ordered,
     require_final,
     result_frame,
     run,
     with_failed,
 )
-from sash.frames.frame_rows import encoded, ordered
 from sash.kernels.column.column_kernels import RowThreads
 from sash.plan import validation
 from sash.plan.combined_query import CombinedQuery, QueryView

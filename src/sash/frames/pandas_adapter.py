@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.engine.exact_columns import object_column
+from sash.columns.exact_columns import object_column
 from sash.frames.adapter import FrameResult, Ints, not_in_arrow
 from sash.kernels.column.column_kernels import RowThreads
 

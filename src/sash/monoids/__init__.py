@@ -1,9 +1,7 @@
 """The algebra of aggregates: the classes. Functions such as `sash.max("price")` bind one to columns."""
 
 from sash.monoids.algebra import Bound, Monoid
-from sash.monoids.bloom import Bloom
 from sash.monoids.collect import Collect, CollectDistinct, Concat
-from sash.monoids.count_min import CountMin
 from sash.monoids.custom import monoid
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.ewm import EwmMean, EwmStd, EwmVar
@@ -16,7 +14,7 @@ from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Ran
 from sash.monoids.order_statistics import CountDistinct, Median, Mode, PercentRank, Quantile, Rank
 from sash.monoids.product import GeometricMean, Product
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
-from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, FrequentItems
+from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, Bloom, CountMin, FrequentItems
 from sash.monoids.sums import Count, Mean, Sum, SumOfSquares
 from sash.monoids.weighted import WeightedMean
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
-from sash.expressions.excerpt import excerpt
+from sash.expressions.source_text import excerpt
 from sash.expressions.tree import CallNode, ColumnNode, Expr, LiteralNode, Node, described
 
 if TYPE_CHECKING:

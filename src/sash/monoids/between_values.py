@@ -71,7 +71,7 @@ class BetweenValues(Counted):
         return _between_decimals(low, high, fraction, self.scale)
 
     def on_tree(self) -> Any:
-        from sash.monoids.order_forms import AroundForm
+        from sash.monoids.order_statistics import AroundForm
 
         return AroundForm(self.name, self.q, self.rule)
 

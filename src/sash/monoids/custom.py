@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sash.expressions.function_text import function_text
+from sash.expressions.source_text import function_text
 from sash.monoids.algebra import Monoid
 
 

@@ -1,7 +1,8 @@
 """Sum, mean and range of decimals, exactly.
 
 A query uses them for columns of decimals (`plan/typed_aggregates.py`). In a loop, and for decimals of more than 38
-digits, the state is a Python integer: the unscaled value, 1.25 as 125. On columns of up to 38 digits it is three words,
+digits, the state is a Python integer: the unscaled value, 1.25 as 125. On columns of up to 38 digits it is three
+words,
 
     value = high * 2**96 + middle * 2**48 + low        0 <= middle, low < 2**48
 
@@ -9,6 +10,8 @@ so that additions are exact and carry at most one bit. A column has two words fo
 
 A result of more digits than its type has is an error of `lower`, not of `combine`: it does not depend on the order.
 Quotients are rounded half up, away from zero, as in Spark and SQL.
+
+States of Python integers of any size, which several aggregates share: sums, pairs of sums, and ranges.
 """
 
 from __future__ import annotations
@@ -17,7 +20,52 @@ from decimal import Context, Decimal
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.integer_states import IntegerRange, IntegerSum, IntegerSums
+
+# --- Integer states ---
+
+
+class IntegerSum(Monoid):
+    """The base of sums: one integer."""
+
+    identity: Any = 0
+    commutative = True
+    exact = True
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        return total - oldest
+
+
+class IntegerSums(Monoid):
+    """The base of quotients: two integers, such as a count and a sum."""
+
+    identity: Any = (0, 0)
+    commutative = True
+    exact = True
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return (a[0] + b[0], a[1] + b[1])
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        return (total[0] - oldest[0], total[1] - oldest[1])
+
+
+class IntegerRange(Monoid):
+    """The base of ranges: (least, greatest), both None without input."""
+
+    identity: Any = (None, None)
+    commutative = True
+    exact = True
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if a[0] is None or b[0] is None:
+            return b if a[0] is None else a
+        return (min(a[0], b[0]), max(a[1], b[1]))
+
+
+# --- Decimals ---
 
 _BITS = 48
 _MASK = 2**48 - 1

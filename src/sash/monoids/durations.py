@@ -11,9 +11,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.decimals import half_up
+from sash.monoids.decimals import IntegerRange, IntegerSum, IntegerSums, half_up
 from sash.monoids.exact_integer import INT64_MAX, INT64_MIN
-from sash.monoids.integer_states import IntegerRange, IntegerSum, IntegerSums
 from sash.monoids.sums import IntMean, IntSum
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

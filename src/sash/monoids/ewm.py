@@ -2,14 +2,32 @@
 
     weight of a value = 0.5 ** (age / halflife)        age: rows, or time, from the value to the newest one
 
-as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights cancels in the results, so ages are counted
+as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights cancels in the results, so ages are
+counted
 from the newest *value* of a state: its weight is 1, and no window with values is ever without weight.
 
     in rows    (lead, tail, …)   rows up to the newest value, and null rows after it: a null row ages the others
-    in time    (time, …)         the time of the newest value (`ewm_by_time.py`)
+    in time    (time, …)         the time of the newest value (`ewm.py`)
 
-To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap between
-their means (`ewm_merge.py`), so that an offset costs no digits. Very old weights underflow to zero.
+To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap
+between
+their means (`ewm.py`), so that an offset costs no digits. Very old weights underflow to zero.
+
+Merge weighted means and deviations, for exponentially weighted aggregates.
+
+    mean       (W, mean hi, mean lo)                   W = Σ w, relative to the newest value
+    moments    (W, mean hi, mean lo, D, P)             D = √(Σ w (x - mean)² / W),  P = Σ w·w' over pairs of values
+
+`decay` ages the first state. Means and deviations never exceed the values, so that neither overflows; P is a sum of
+products of different weights, Σ w w' = W² - Σ w², without the cancellation of that difference.
+
+Exponentially weighted aggregates whose half-life is in time: the inputs are a value and its time.
+
+A query replaces `EwmMean`, `EwmVar` and `EwmStd` by them, and adds the column of `on` as the second input.
+
+    state    (time of the newest value, …)       as in `ewm.py`; null rows are skipped, for they change no age
+
+The state with the older time is aged, whichever comes first.
 """
 
 from __future__ import annotations
@@ -19,12 +37,95 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from sash.expressions.excerpt import excerpt
-from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.double_double import LARGEST, READERS, Pair, of_any
-from sash.monoids.ewm_merge import NO_MEAN, NO_MOMENTS, decay_of, merged_mean, merged_moments
-from sash.monoids.exact_integer import one_kind
-from sash.monoids.moments import check_bias, near
+from sash.expressions.source_text import excerpt
+from sash.monoids.algebra import Kind, Monoid, noinline
+from sash.monoids.double_double import LARGEST, READERS, Pair, of_any, raw_add_float
+from sash.monoids.exact_integer import INT64_MAX, checked_kinds, one_kind
+from sash.monoids.moments import check_bias, gap_between, near
+
+# --- Ewm merge ---
+
+MeanState = tuple[float, float, float]
+MomentState = tuple[float, float, float, float, float]
+
+NO_MEAN: MeanState = (0.0, 0.0, 0.0)
+NO_MOMENTS: MomentState = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+_LEAST_WEIGHT = 2.0**-500
+"""A weight below counts as zero: its products with others would lose digits by underflow."""
+
+_LEAST, _MOST = 2.0**-960, 2.0**1000
+
+
+def decay_of(age: float, halflife: float) -> float:
+    """The weight of a value of this age."""
+    decay = 0.5 ** (age / halflife)
+    return decay if decay >= _LEAST_WEIGHT else 0.0
+
+
+def age_between(older: Any, newer: Any) -> float:
+    """The time between both; beyond 64 bits, where compiled integers wrap around, as a difference of floats."""
+    if older < 0 and newer > INT64_MAX + older:
+        return float(newer) - float(older)
+    return float(newer - older)
+
+
+def merged_mean(a: MeanState, b: MeanState, decay: float) -> MeanState:
+    """The mean of both, the first aged by `decay`."""
+    old = a[0] * decay
+    weight = old + b[0]
+    gap = gap_between((a[1], a[2]), (b[1], b[2]))
+    if not abs(gap) <= LARGEST:
+        hi, lo = _far_mean((a[1], a[2]), (b[1], b[2]), old / weight, b[0] / weight)
+        return (weight, hi, lo)
+    # from the heavier mean: the error is relative to what the lighter one adds
+    if old <= b[0]:
+        hi, lo = raw_add_float((b[1], b[2]), -gap * (old / weight))
+    else:
+        hi, lo = raw_add_float((a[1], a[2]), gap * (b[0] / weight))
+    return (weight, hi, lo)
+
+
+@noinline
+def _far_mean(a: Pair, b: Pair, p: float, q: float) -> Pair:
+    """The mean of values whose distance exceeds the range, or that are not finite."""
+    if abs(a[0]) <= LARGEST and abs(b[0]) <= LARGEST:
+        return a[0] * p + b[0] * q, 0.0
+    return a[0] + b[0], 0.0
+
+
+def merged_moments(a: MomentState, b: MomentState, decay: float) -> MomentState:
+    """The moments of both, the first aged by `decay`."""
+    weight, hi, lo = merged_mean((a[0], a[1], a[2]), (b[0], b[1], b[2]), decay)
+    old = a[0] * decay
+    pairs = decay * (decay * a[4]) + b[4] + 2.0 * (old * b[0])
+    p, q = old / weight, b[0] / weight
+    gap = gap_between((a[1], a[2]), (b[1], b[2]))
+    square = p * (a[3] * a[3]) + q * (b[3] * b[3]) + gap * (gap * (p * q))
+    return (weight, hi, lo, merged_deviation(square, a, b, p, q), pairs)
+
+
+def merged_deviation(square: float, a: MomentState, b: MomentState, p: float, q: float) -> float:
+    """The merged deviation, from its square if that is within the range."""
+    return math.sqrt(square) if _LEAST <= square <= _MOST else _far_deviation(a, b, p, q)
+
+
+@noinline
+def _far_deviation(a: MomentState, b: MomentState, p: float, q: float) -> float:
+    """The merged deviation, if the squares are beyond the range: scaled by a power of two, which is exact."""
+    if a[3] != a[3] or b[3] != b[3]:
+        return math.nan
+    gap = 0.5 * b[1] - 0.5 * a[1] + (0.5 * b[2] - 0.5 * a[2])
+    largest = max(max(0.5 * a[3], 0.5 * b[3]), abs(gap))  # noqa: PLW3301 (of two, as compiled)
+    if largest == 0.0:
+        return 0.0
+    exponent = math.frexp(largest)[1]
+    gap, left, right = math.ldexp(gap, -exponent), math.ldexp(0.5 * a[3], -exponent), math.ldexp(0.5 * b[3], -exponent)
+    square = p * (left * left) + q * (right * right) + p * q * (gap * gap)
+    return min(math.ldexp(math.sqrt(square), exponent) * 2.0, LARGEST)
+
+
+# --- Ewm ---
 
 
 class Merged(Monoid):
@@ -137,7 +238,6 @@ class EwmMean(_Ewm):
         return merged[1] if merged[0] > 0.0 else None
 
     def by_time(self, length: float) -> Monoid:
-        from sash.monoids.ewm_by_time import EwmMeanByTime
 
         return EwmMeanByTime(length)
 
@@ -155,7 +255,7 @@ class EwmVar(MergedMoments, _Ewm):
     Raises what `EwmMean` raises, TypeError if bias is no boolean.
     """
 
-    def __init__(  # noqa: PLR0913 (public)
+    def __init__(
         self,
         halflife: float | str | timedelta | None = None,
         alpha: float | None = None,
@@ -174,7 +274,6 @@ class EwmVar(MergedMoments, _Ewm):
         return variance(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-        from sash.monoids.ewm_by_time import EwmVarByTime
 
         return EwmVarByTime(length, self.bias)
 
@@ -193,7 +292,6 @@ class EwmStd(EwmVar):
         return deviation(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-        from sash.monoids.ewm_by_time import EwmStdByTime
 
         return EwmStdByTime(length, self.bias)
 
@@ -302,3 +400,81 @@ def _refuse(_: Any) -> Pair:
         "the halflife is in time, so the aggregate needs the time of each row: use it in a query with on=, or in a "
         "sash.Window with push(x, time)"
     )
+
+
+# --- Ewm by time ---
+
+
+class _ByTime(Merged):
+    """The base of half-lives in units of the times. State: (time, *merged)."""
+
+    domain = ("number", "int")
+
+    def __init__(self, halflife: float) -> None:
+        self.halflife = float(halflife)
+        self.read: Callable[[Any], Pair] = of_any
+        self.identity = (0, *self.no_value)
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        value, time = checked_kinds(self, kinds, 2)
+        return self.changed(read=READERS[value], identity=(0.0 if time == "float" else 0, *self.no_value))
+
+    def lift(self, x: Any, time: Any) -> Any:
+        return (time + 0, *self.first(self.read(x)))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        if b[1] == 0.0:
+            return a
+        if a[1] == 0.0:
+            return b
+        if a[0] <= b[0]:
+            return (b[0], *self.merge(a[1:], b[1:], decay_of(age_between(a[0], b[0]), self.halflife)))
+        return (a[0], *self.merge(b[1:], a[1:], decay_of(age_between(b[0], a[0]), self.halflife)))
+
+    def lower(self, a: Any) -> Any:
+        return self.result(a[1:])
+
+    def same(self, a: Any, b: Any) -> bool:
+        alike = a[0] == b[0] or (a[0] != a[0] and b[0] != b[0])
+        return bool(alike) and same_merged(a[1:], b[1:])
+
+
+class EwmMeanByTime(_ByTime):
+    """The exponentially weighted mean of values at times; `halflife` is in units of the times.
+
+    >>> m = EwmMeanByTime(10)
+    >>> m.lower(m.combine(m.lift(0.0, 100), m.lift(3.0, 110)))
+    2.0
+    """
+
+    name = "ewm_mean"
+
+    def result(self, merged: Any) -> Any:
+        return merged[1] if merged[0] > 0.0 else None
+
+
+class EwmVarByTime(MergedMoments, _ByTime):
+    """The exponentially weighted variance of values at times; `halflife` is in units of the times.
+
+    >>> m = EwmVarByTime(10)
+    >>> round(m.lower(m.combine(m.lift(1, 100), m.lift(3, 110))), 9)
+    2.0
+    """
+
+    name = "ewm_var"
+
+    def __init__(self, halflife: float, bias: bool = False) -> None:
+        super().__init__(halflife)
+        self.bias = bias
+
+    def result(self, merged: Any) -> Any:
+        return variance(merged, self.bias)
+
+
+class EwmStdByTime(EwmVarByTime):
+    """The exponentially weighted standard deviation of values at times; `halflife` is in units of the times."""
+
+    name = "ewm_std"
+
+    def result(self, merged: Any) -> Any:
+        return deviation(merged, self.bias)

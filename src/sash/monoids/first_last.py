@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.expressions.excerpt import excerpt
+from sash.expressions.source_text import excerpt
 from sash.monoids.algebra import MOST_ROWS, Kind, Monoid
 from sash.monoids.exact_integer import one_kind
 from sash.monoids.order import Max, Min

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sash.expressions.excerpt import excerpt
+from sash.expressions.source_text import excerpt
 from sash.monoids.algebra import MOST_ROWS, Kind, Monoid
 from sash.monoids.exact_integer import (
     INT64_MAX,

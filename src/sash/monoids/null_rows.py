@@ -4,6 +4,8 @@
     present    True   False   True
 
 A null row is lifted to the `null_row` of the aggregate: it ages the other rows, and `lag` counts it.
+
+The aggregate of a column without values: null, for every window.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.first_last import First
+
+# --- Null rows ---
 
 
 class NullRows(Monoid):
@@ -59,3 +64,14 @@ class TypedNullRows(NullRows):
 
     def lift(self, x: Any, present: Any) -> Any:
         return self.of.lift(x) if present else self.null_row
+
+
+# --- No values ---
+
+
+class NoValues(First):
+    """Stands for any aggregate of a column of type null: no row has a value, so no result is ever lowered.
+
+    >>> NoValues().empty is None
+    True
+    """

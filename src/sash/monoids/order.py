@@ -17,12 +17,13 @@ from sash.monoids.exact_integer import (
     as_float,
     as_int,
     checked_kinds,
+    difference,
+    has_difference,
     in_range,
     number,
     one_kind,
     overflow_message,
 )
-from sash.monoids.loop_totals import difference, has_difference
 
 _LEAST: dict[Kind, Any] = {"bool": False, "int": -(2**63), "float": -math.inf}
 _GREATEST: dict[Kind, Any] = {"bool": True, "int": 2**63 - 1, "float": math.inf}

@@ -6,7 +6,7 @@ with a null in either column is missing.
 The state is the number of pairs, both means as double-double pairs, the sums of squared distances from them and
 of their products: (n, x hi, x lo, y hi, y lo, M2x, M2y, C). If one of the sums of squares would overflow, or lose
 digits by underflow, it is (-n, x hi, x lo, y hi, y lo, deviation of x, deviation of y,
-correlation): as for the moments (`relative.py`). NaN and infinite inputs make the result NaN.
+correlation): as for the moments (`moments.py`). NaN and infinite inputs make the result NaN.
 
 Means have double-double precision: if values cancel, such as spikes of 1e16 up and down, the mean keeps the digits of
 the others, and so does an intercept.
@@ -21,8 +21,7 @@ from typing import Any
 from sash.monoids.algebra import Kind, Monoid, noinline
 from sash.monoids.double_double import LARGEST, READERS, Pair, of_any, quick_two_sum, raw_add, two_product, two_sum
 from sash.monoids.exact_integer import checked_kinds
-from sash.monoids.moments import blur, check_ddof, near
-from sash.monoids.relative import deviation, grown_deviation, is_moderate, magnitude, times_power
+from sash.monoids.moments import blur, check_ddof, deviation, grown_deviation, is_moderate, magnitude, near, times_power
 
 _LEAST, _MOST = 2.0**-900, 2.0**900
 _LOWEST, _HIGHEST = -899, 900  # the same as exponents

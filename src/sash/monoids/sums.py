@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.decimals import IntegerSum
 from sash.monoids.double_double import add, of_float, of_words, ratio, same_pair, square, value
 from sash.monoids.exact_integer import (
     UNIT,
@@ -26,7 +27,6 @@ from sash.monoids.exact_integer import (
     squared_units,
     units,
 )
-from sash.monoids.integer_states import IntegerSum
 
 _LOW = 2**32 - 1
 _WORD = 2**31

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid, noinline
+from sash.monoids.decimals import IntegerSums
 from sash.monoids.double_double import LARGEST, READERS, Pair, add, raw_add, same_pair, scaled_product, split_value
 from sash.monoids.exact_integer import checked_kinds, product_units, units, weighted_quotient
-from sash.monoids.integer_states import IntegerSums
-from sash.monoids.relative import times_power
+from sash.monoids.moments import times_power
 
 _LARGE, _SMALL = 2.0**970, 2.0**-900
 _DOWN, _UP = 2.0**-550, 2.0**550

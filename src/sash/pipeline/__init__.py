@@ -1,41 +1,48 @@
 """Pipelines: a query from a source to a sink in one process, each result exactly once.
 
-`pipeline_loop` the loop: read, process, commit, publish `source`        the protocol of a source            `sink`
-the protocol of a sink, and its two phases `file_source`   a directory of files                `parquet_sink`   a
-directory of Parquet files `batch_source`  an iterable of batches              `function_sink`  a function, at least
-once `kafka_source`  topics of Kafka                     `kafka_sink`     a topic of Kafka, in transactions `csv_sink`
-a directory of CSV files            `selections`     filters rows of a source, selects columns for a sink `side_rows`
-late, untimed and malformed rows    `outbox`         pending results, in the store
+    source ─▶ selections ─▶ piped_query: an operator ─▶ sink.prepare ─▶ commit of the state ─▶ sink.publish
+
+`pipeline_loop`   `sash.pipe`: the loop, its summary and its end at a signal
+`source`          the protocol of a source, and iterables; `file_source` with `file_format`, `parquet_files`,
+                  `csv_files`, `json_files`; `kafka` has source and sink
+`sink`            the protocol of a sink, and its two phases; `file_sink`, `function_sink`
+`selections`      filters rows of a source, selects columns for a sink, and the side output
+`piped_query`     one query or several, for the loop
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sash.pipeline.batch_source import BatchSource
-    from sash.pipeline.csv_sink import CsvSink
+    from sash.pipeline.file_sink import CsvSink, ParquetSink, read
     from sash.pipeline.file_source import FileSource, files
     from sash.pipeline.function_sink import FunctionSink
-    from sash.pipeline.kafka_sink import KafkaSink
-    from sash.pipeline.kafka_source import KafkaSource
-    from sash.pipeline.parquet_sink import ParquetSink, read
-    from sash.pipeline.pipeline_loop import Pipeline, pipe
+    from sash.pipeline.kafka import KafkaSink, KafkaSource
+    from sash.pipeline.pipeline_loop import Pipeline, Summary, pipe
     from sash.pipeline.sink import Sink, SinkError, SinkTask
-    from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, SourceWarning
-    from sash.pipeline.summary import Summary
+    from sash.pipeline.source import BatchSource, MalformedRecord, Reading, Source, SourceRows, SourceWarning
 
 _MODULES = {
-    "batch_source": ("BatchSource",),
-    "csv_sink": ("CsvSink",),
-    "file_source": ("FileSource", "files"),
-    "function_sink": ("FunctionSink",),
-    "kafka_sink": ("KafkaSink",),
-    "kafka_source": ("KafkaSource",),
-    "parquet_sink": ("ParquetSink", "read"),
-    "pipeline_loop": ("Pipeline", "pipe"),
-    "sink": ("Sink", "SinkError", "SinkTask"),
-    "source": ("MalformedRecord", "Reading", "Source", "SourceRows", "SourceWarning"),
-    "summary": ("Summary",),
+    "BatchSource": "sash.pipeline.source",
+    "CsvSink": "sash.pipeline.file_sink",
+    "FileSource": "sash.pipeline.file_source",
+    "FunctionSink": "sash.pipeline.function_sink",
+    "KafkaSink": "sash.pipeline.kafka",
+    "KafkaSource": "sash.pipeline.kafka",
+    "MalformedRecord": "sash.pipeline.source",
+    "ParquetSink": "sash.pipeline.file_sink",
+    "Pipeline": "sash.pipeline.pipeline_loop",
+    "Reading": "sash.pipeline.source",
+    "Sink": "sash.pipeline.sink",
+    "SinkError": "sash.pipeline.sink",
+    "SinkTask": "sash.pipeline.sink",
+    "Source": "sash.pipeline.source",
+    "SourceRows": "sash.pipeline.source",
+    "SourceWarning": "sash.pipeline.source",
+    "Summary": "sash.pipeline.pipeline_loop",
+    "files": "sash.pipeline.file_source",
+    "pipe": "sash.pipeline.pipeline_loop",
+    "read": "sash.pipeline.file_sink",
 }
 """Modules and their public names, which are loaded on first use: the engine loads Numba, which takes 1 s of CPU."""
 
@@ -64,7 +71,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _MODULES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module 'sash.pipeline' has no attribute {name!r}")
-    return getattr(import_module(f"sash.pipeline.{module}"), name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

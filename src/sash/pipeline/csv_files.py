@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from sash.engine.arrow_arrays import together
+from sash.columns.arrow_arrays import together
 from sash.pipeline.file_format import (
     COMPRESSIONS,
     FileRows,

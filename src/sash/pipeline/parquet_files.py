@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.engine.arrow_arrays import together
-from sash.engine.exact_columns import exact_cast
+from sash.columns.arrow_arrays import together
+from sash.columns.exact_columns import exact_cast
 from sash.pipeline.file_format import (
     FileRows,
     first_bytes,

@@ -18,14 +18,14 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sash.engine import Operator, QueriesOperator, Uncommitted
-from sash.engine.metrics import BeforeCommit, RowCounts
-from sash.engine.root_page import stored_schema
+from sash.engine.intake.progress import BeforeCommit, RowCounts
 from sash.engine.shared_output import SharedOutput
-from sash.pipeline.side_rows import side_rows, side_schema
+from sash.pipeline.selections import side_rows, side_schema
 from sash.pipeline.source import MalformedRecord
+from sash.plan.combined_query import QUERY, query_schema, tagged_batch
 from sash.plan.queries import Queries
 from sash.plan.query import Query
-from sash.plan.tagged_results import QUERY, query_schema, tagged_batch
+from sash.state.root_page import stored_schema
 from sash.stores import Store
 
 Running_co = TypeVar("Running_co", bound=Operator | QueriesOperator, covariant=True)

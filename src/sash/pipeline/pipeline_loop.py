@@ -10,35 +10,151 @@
 
 Whenever the process is killed, the store determines which steps are done: the source continues after them, and the
 sinks publish or discard pending results.
+
+The summary of a pipeline, and the position that it saves with its state.
+
+Stop a pipeline after the current step at SIGINT and SIGTERM.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from types import FrameType
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from sash.columns.time_numbers import Watermark
 from sash.engine import Uncommitted
-from sash.engine.metrics import RowCounts
-from sash.pipeline.batch_source import BatchSource
+from sash.engine.intake.progress import RowCounts
+from sash.pipeline.file_sink import ParquetSink
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
-from sash.pipeline.parquet_sink import ParquetSink
 from sash.pipeline.piped_query import AnyPipedWork, piped
 from sash.pipeline.selections import FilteredSource, SelectedSink
 from sash.pipeline.sink import Sink, SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, Source, SourceRows, share_read
-from sash.pipeline.stop_signals import stop_on_signals
-from sash.pipeline.summary import PipelinePosition, Summary
+from sash.pipeline.source import BatchSource, MalformedRecord, Reading, Source, SourceRows, share_read
 from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.stores import MemoryStore, Store
+
+# --- Stop signals ---
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` at the first of these signals. A second one has its usual effect: Ctrl-C twice interrupts.
+
+    Python delivers signals only to its main thread; in another thread nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        restore()
+
+    try:
+        for number in SIGNALS:
+            signal.signal(number, handle)
+        yield
+    finally:
+        restore()
+
+
+# --- Summary ---
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counters of a pipeline, over all its runs with this store."""
+
+    steps: int
+    """Batches that were processed, and one step for the end."""
+    rows_in: int
+    rows_out: int
+    late: int
+    """Rows below the watermark."""
+    untimed: int
+    """Rows whose time is null, NaN, infinite, or too far ahead."""
+    malformed: int
+    """Records that could not be decoded."""
+    watermark: Watermark | dict[str, Watermark]
+    """In units of the time column; infinity when the pipeline has finished."""
+    offset: Any
+    """The position of the source after the last row."""
+    finished: bool
+    """Has the source ended, and was every result emitted?"""
+    problems: tuple[str, ...] = ()
+    """Data that the source skipped in this run, and why."""
+    examples: tuple[MalformedRecord, ...] = field(default=(), repr=False)
+    """The first malformed records of this run."""
+    share: float | None = None
+    """About the share of the source that has been read, from 0 to 1; None if its end is unknown."""
+    failed: int = 0
+    """Rows on which an aggregate failed, with `Options(failed="side")`."""
+    failed_results: int = 0
+    """Results that are null because an aggregate failed on them."""
+    last_failure: str = ""
+    """The message of the last of them in this run."""
+
+
+@dataclass(frozen=True)
+class PipelinePosition:
+    """The `offset` in the state of a pipeline: its identity and progress."""
+
+    run: str
+    """The identity of the pipeline: the same in all runs with one store."""
+    epoch: int = 0
+    source: Any = None
+    malformed: int = 0
+    finished: bool = False
+    output: str = ""
+    """The identity of what the sinks get: of the query and the columns of its results."""
+
+    def writing(self, output: str) -> PipelinePosition:
+        """The position for this output: that of a new run if it is another one, after a migration of the state.
+
+        A new run continues the source, and begins its output from step 1, in another place.
+        """
+        if self.output in ("", output):
+            return replace(self, output=output)
+        return replace(self, run=secrets.token_hex(8), epoch=0, output=output)
+
+    @staticmethod
+    def of(offset: Any) -> PipelinePosition:
+        """The position in a state; a new one if there is none. Raises ValueError if another program saved it."""
+        if offset is None:
+            return PipelinePosition(secrets.token_hex(8))
+        try:
+            return PipelinePosition(**offset)
+        except TypeError:
+            raise ValueError(
+                f"the state in the store has the offset {offset!r}, which no pipeline saved: it belongs to another "
+                "program. Use a new store"
+            ) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return asdict(self)
+
+
+# --- Pipeline loop ---
 
 EXAMPLES = 10
 """The maximum number of malformed records in a summary."""
@@ -46,7 +162,7 @@ EXAMPLES = 10
 AnySink = Sink | str | os.PathLike[str] | Callable[[pa.RecordBatch, str], object]
 
 
-def pipe(  # noqa: PLR0913 (public: keyword-only)
+def pipe(
     source: Source | str | os.PathLike[str] | Iterable[Any],
     query: Query | Queries,
     sink: AnySink | Mapping[str, AnySink],

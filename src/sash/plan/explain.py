@@ -8,24 +8,272 @@ Query(Count(1000), high=max('price'))
 windows
   Count(1000)  at each row:  the last 1,000 rows
 ...
+
+Texts of `explain` for windows, their elements and ties.
+
+HTML of queries and plans for notebooks, with the same words as the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from sash.aggregators.catalogue import CATALOGUE
-from sash.plan import explain_text
 from sash.plan.default_schema import default_schema
-from sash.plan.notebook_html import PlanText
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, is_stateless, plan, siblings
+from sash.plan.slicing import sliding_range
 from sash.plan.state_sharing import Member
+from sash.windows.calendar import CalendarLength
+from sash.windows.duration import UNITS, Duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sash.plan.bound_query import BoundQuery, WindowSpec
     from sash.plan.query import Query
+    from sash.plan.time_axis import TimeAxis
+
+
+# --- Explain text ---
+
+_BOUNDS = {"right": "(]", "left": "[)", "both": "[]", "neither": "()"}
+
+ORDERED = ("count", "delta", "policy", "punctuation")
+"""The kinds of windows that distinguish rows of equal time."""
+
+
+def amount(value: Any) -> str:
+    """A length without quotes."""
+    return str(value) if isinstance(value, Duration) else f"{value:,}"
+
+
+def holds(spec: WindowSpec) -> str:
+    """The rows of a window."""
+    window: Any = spec.window
+    if spec.kind == "time":
+        left, right = tuple(_BOUNDS[spec.closed])
+        end = "end" if spec.slide == "time" else "t"
+        if spec.calendar_size is not None or spec.calendar_shift is not None:
+            held = _of_calendar(spec, end)
+        else:
+            held = f"{_moved(end, _less(window.shift, window.size))}, {_moved(end, window.shift)}"
+        return f"{left}{held}{right}, rows of equal time together"
+    if spec.kind == "count":
+        held = (
+            f"the last {rows(window.size)}" if not spec.shift else f"{rows(window.size)} up to {_place(window.shift)}"
+        )
+        return held + ("; null until there are as many" if window.full else "")
+    if spec.kind == "delta":
+        return f"rows less than {amount(window.size)} behind in {window.column!r}"
+    if spec.kind == "session":
+        return f"rows at most {amount(window.gap)} apart"
+    if spec.kind == "punctuation":
+        return f"rows up to one with {window.column!r} true"
+    if spec.kind == "policy":
+        return f"rows that {window.evict_name} does not evict, by {', '.join(map(repr, window.over))}"
+    return "all rows since the key's start"
+
+
+def _of_calendar(spec: WindowSpec, end: str) -> str:
+    """Start and end of a window whose size or shift is a calendar length."""
+    window: Any = spec.window
+    if spec.calendar_shift is not None:
+        back = amount(Duration(-window.shift.nanoseconds, -window.shift.months))
+        end = f"{end} - {back} of the calendar in {spec.calendar_shift.clock.zone}"
+    elif spec.shift:
+        end = _moved(end, window.shift)
+    of = "" if spec.calendar_size is None else f" of the calendar in {spec.calendar_size.clock.zone}"
+    return f"{end} - {amount(window.size)}{of}, {end}"
+
+
+def _less(shift: Any, size: Any) -> Any:
+    """shift - size, as a length."""
+    if isinstance(size, Duration):
+        return Duration((shift.nanoseconds if shift else 0) - size.nanoseconds)
+    return shift - size
+
+
+def _moved(end: str, by: Any) -> str:
+    """A time at a distance from another."""
+    zero = Duration(0) if isinstance(by, Duration) else 0
+    if by == zero:
+        return end
+    return f"{end} + {amount(by)}" if by > zero else f"{end} - {amount(_less(0, by))}"
+
+
+def _place(shift: int) -> str:
+    return f"{rows(abs(shift))} {'after' if shift > 0 else 'before'} it"
+
+
+def ends(spec: WindowSpec) -> str:
+    """When there is a result."""
+    step = spec.window.step
+    if spec.slide == "row":
+        return "at each row" + (", once its end has passed" if spec.shift > 0 else "")
+    if spec.slide == "close":
+        return "when it closes"
+    if spec.slide == "rows":
+        return f"every {rows(step)}" if step > 1 else "every row"
+    offset = getattr(spec.window, "offset", 0)
+    calendar = ""
+    if spec.grid is not None and not isinstance(spec.grid.every, int):
+        calendar = f" of the calendar in {spec.grid.every.clock.zone}"
+    aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
+    return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
+
+
+def zone_hint(spec: WindowSpec, axis: TimeAxis | None) -> str:
+    """What to write for local days in a time zone; empty if slides are no whole days, or those of a zone already."""
+    zone, window = getattr(axis and axis.type, "tz", None), spec.window
+    step, every = window.step, getattr(window, "every", None)
+    given = getattr(window, "tz", None) or getattr(every, "tz", None) or getattr(window, "offset", 0)
+    if zone in (None, "UTC", "Etc/UTC", "+00:00") or given or spec.slide != "time" or not isinstance(step, Duration):
+        return ""
+    if not step.months and step.nanoseconds % UNITS["d"]:
+        return ""
+    assert axis is not None
+    return (
+        f"{label(spec)} is cut at midnight in UTC, and {axis.column!r} is in {zone}: with tz={zone!r} the window is "
+        "cut at midnight there"
+    )
+
+
+def rows(number: int) -> str:
+    return f"{number:,} row" + ("s" if number != 1 else "")
+
+
+def label(spec: WindowSpec) -> str:
+    return spec.name or repr(spec.window)
+
+
+# ---- elements ----
+
+
+def elements(bound_query: BoundQuery, group: WindowGroup) -> str:
+    """The state of a key, and its size."""
+    specs = [bound_query.windows[place] for place in group.windows]
+    if group.kind == "running":
+        return "one partial"
+    if group.single_rows:
+        return f"the rows of at most {most_panes(specs):,} panes"
+    if group.kind in ("time panes", "row panes"):
+        return f"at most {most_panes(specs):,} partials"
+    return "; ".join(_longest(specs))
+
+
+def _longest(specs: list[WindowSpec]) -> list[str]:
+    """The longest window of each kind: it contains the others."""
+    found: dict[Any, WindowSpec] = {}
+    for spec in specs:
+        at = (spec.kind, spec.column, id(spec.window) if spec.kind == "policy" else None)
+        if at not in found or spec.behind > found[at].behind:
+            found[at] = spec
+    return [_reach(spec) for spec in found.values()]
+
+
+def _reach(spec: WindowSpec) -> str:
+    window: Any = spec.window
+    if spec.kind != "time":
+        return f"the last {rows(window.size - window.shift)}" if spec.shift < 0 else holds(spec).partition(";")[0]
+    if spec.shift < 0 and (spec.calendar_size is not None or spec.calendar_shift is not None):
+        return f"the rows of {holds(spec).partition(', rows')[0]}"
+    return (
+        f"the rows of the last {amount(_less(0, _less(window.shift, window.size)) if spec.shift < 0 else window.size)}"
+    )
+
+
+def most_panes(specs: list[WindowSpec]) -> int:
+    """The greatest number of panes in the longest window.
+
+    A pane ends where a window starts or ends. A grid of edges that coincides with another adds none.
+
+    >>> from types import SimpleNamespace
+    >>> [most_panes([SimpleNamespace(size=s, every=e, offset=0, grid=None)]) for s, e in ((86400, 60), (5, 2))]
+    [1440, 5]
+    """
+    if any(spec.grid is not None for spec in specs):
+        return _most_calendar_panes(specs)
+    ranges = [sliding_range(spec) for spec in specs]
+    grids = {grid for one in ranges for grid in (one.ends, one.starts)}
+    needed = {grid for grid in grids if not any(grid.lies_on(other) for other in grids - {grid})}
+    longest = max(ranges, key=lambda one: one.size)
+    size, starts = longest.size, longest.starts
+    # a window includes its end but not its start: it holds one edge less of the grid of starts
+    return sum(size // grid.step if grid == starts else -(-size // grid.step) for grid in needed)
+
+
+def _most_calendar_panes(specs: list[WindowSpec]) -> int:
+    """The same with a calendar: each window has an edge for each end and for each start within the longest window.
+
+    Where sizes are multiples of slides, starts are ends.
+    """
+    longest = max(spec.size or 0 for spec in specs)
+    found = 0
+    for spec in specs:
+        grid = spec.grid
+        if grid is not None and isinstance(grid.every, CalendarLength) and isinstance(grid.size, CalendarLength):
+            month = bool(grid.every.months)
+            slide, size = (grid.every.months, grid.size.months) if month else (grid.every.days, grid.size.days)
+            if size and not size % slide and spec.size == longest:
+                found += size // slide
+                continue
+        step = grid.every.shortest if grid is not None and isinstance(grid.every, CalendarLength) else spec.every
+        found += 2 * -int(-longest // (step or 1))
+    return found
+
+
+# ---- ties ----
+
+
+def ties(bound_query: BoundQuery) -> list[str]:
+    """The windows, then the aggregates, that depend on the order of rows of equal time."""
+    found = [
+        f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if spec.kind in ORDERED
+    ]
+    made = bound_query.query.aggregates.items()
+    return found + [
+        f"{name}={one!r}" for name, one in made if not all(leaf.monoid.commutative for leaf in one.leaves())
+    ]
+
+
+# --- Notebook html ---
+
+
+class PlanText(str):
+    """The text of a plan. A notebook shows it with its headings in bold, not as a quoted string."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        first, *lines = self.splitlines()
+        marked = [f"<b>{escape(line)}</b>" if line and line[0] not in " (" else escape(line) for line in lines]
+        return f"<pre><b>{escape(first)}</b>\n" + "\n".join(marked) + "</pre>"
+
+
+def query_html(query: Query) -> str:
+    """A query as a table: its windows, keys, order and aggregates."""
+    windows = ((f"window {name}".strip(), repr(window)) for name, window in query.all_windows.items())
+    rows: list[tuple[str, str]] = [*windows]
+    rows += [(name, ", ".join(columns)) for name, columns in (("by", query.by), ("on", query.on)) if columns]
+    optional = {"lateness": query.lateness, "forget": query.forget, "ahead": query.ahead, "retract": query.retract}
+    optional |= {"min_periods": query.min_periods or None}
+    rows += [(name, str(value)) for name, value in optional.items() if value is not None]
+    rows += [("emit", query.emit)] if query.emit != "final" else []
+    rows += [(name, repr(aggregate)) for name, aggregate in query.aggregates.items()]
+    return f"<b>Query</b>{_table(rows)}"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    cells = (
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+# --- Explain ---
 
 EMISSION = {
     "final": "each result is emitted once, when it is final",
@@ -97,7 +345,7 @@ def keyed(query: Query) -> str:
 
 
 def _names(found: Plan, places: Iterable[int]) -> str:
-    return ", ".join(explain_text.label(found.bound_query.windows[place]) for place in places)
+    return ", ".join(label(found.bound_query.windows[place]) for place in places)
 
 
 # ---- windows, results and order ----
@@ -105,10 +353,10 @@ def _names(found: Plan, places: Iterable[int]) -> str:
 
 def _windows(found: Plan) -> list[str]:
     specs = found.bound_query.windows
-    rows = [(repr(spec.window), f"{explain_text.ends(spec)}:", explain_text.holds(spec)) for spec in specs]
+    rows = [(repr(spec.window), f"{ends(spec)}:", holds(spec)) for spec in specs]
     names = ["" if spec.name == repr(spec.window) else spec.name for spec in specs]
     lines = table((name, *row) for name, row in zip(names, rows, strict=True)) if any(names) else table(rows)
-    hints = [explain_text.zone_hint(spec, found.bound_query.time) for spec in specs]
+    hints = [zone_hint(spec, found.bound_query.time) for spec in specs]
     return [*lines, *(hint for hint in hints if hint)]
 
 
@@ -130,17 +378,17 @@ def _order(found: Plan) -> list[str]:
     if query.lateness is None:
         lines.append("no lateness=: rows must be in order, an earlier one is an error (frames are sorted first)")
     else:
-        behind = explain_text.amount(query.lateness)
+        behind = amount(query.lateness)
         lines.append(f"rows at most {behind} behind the latest time; late rows {LATE[query.late]}")
     if query.forget is not None:
-        lines.append(f"a key without rows for more than {explain_text.amount(query.forget)} expires")
+        lines.append(f"a key without rows for more than {amount(query.forget)} expires")
     if query.ahead is not None:
-        lines.append(f"times more than {explain_text.amount(query.ahead)} ahead of the clock count as missing")
+        lines.append(f"times more than {amount(query.ahead)} ahead of the clock count as missing")
     return lines
 
 
 def _ties(found: Plan) -> list[str]:
-    query, affected = found.bound_query.query, explain_text.ties(found.bound_query)
+    query, affected = found.bound_query.query, ties(found.bound_query)
     if not affected:
         return ["none: no result depends on the order of rows of equal time"]
     if not query.on:
@@ -207,7 +455,7 @@ def _structures(found: Plan) -> list[str]:
         )
     else:
         lines = table(
-            (explain_text.label(spec), aggregate.name, one.structure, one.why)
+            (label(spec), aggregate.name, one.structure, one.why)
             for spec, choices in zip(specs, each, strict=True)
             for aggregate, one in zip(aggregates, choices, strict=True)
             if one is not None
@@ -247,7 +495,7 @@ def _state(found: Plan) -> list[str]:
     bound_query, query = found.bound_query, found.bound_query.query
     lines = []
     for group in found.groups:
-        held = explain_text.elements(bound_query, group)
+        held = elements(bound_query, group)
         if group.elements.startswith("rows"):
             held += f", each with {', '.join(_columns_read(found, group)) or 'only its position'}"
         else:
@@ -257,7 +505,7 @@ def _state(found: Plan) -> list[str]:
     if ahead:
         lines.append(f"rows wait, with all their columns, until {_names(found, ahead)} has all rows")
     if query.lateness is not None:
-        lines.append(f"rows of the last {explain_text.amount(query.lateness)} wait in the reorder buffer")
+        lines.append(f"rows of the last {amount(query.lateness)} wait in the reorder buffer")
     return lines
 
 

@@ -23,7 +23,7 @@ from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.monoids.durations import DurationSum
-from sash.monoids.ewm_by_time import EwmMeanByTime, EwmStdByTime, EwmVarByTime
+from sash.monoids.ewm import EwmMeanByTime, EwmStdByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
 from sash.plan.api_types import Prefer
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec

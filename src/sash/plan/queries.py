@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sash.plan import dispatch, validation
 from sash.plan.combined_query import CombinedQuery
-from sash.plan.fallible import may_reject_rows
+from sash.plan.derived_columns import may_reject_rows
 from sash.plan.query import Query
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
-from sash.plan.query_advice import aggregates_named
-from sash.plan.result_names import all_windows
+from sash.plan.projection import all_windows
 from sash.plan.schema_cache import SchemaCache
+from sash.plan.validation import aggregates_named
 from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Query:
     aggregates: dict[str, Aggregated]
 
     @aggregates_named
-    def __init__(  # noqa: PLR0913 (public, fixed by the API: keyword-only)
+    def __init__(
         self,
         /,
         windows: Windows | None = None,
@@ -203,7 +203,7 @@ class Query:
         return self.bind(schema).plan
 
     def _repr_html_(self) -> str:
-        from sash.plan.notebook_html import query_html
+        from sash.plan.explain import query_html
 
         return query_html(self)
 

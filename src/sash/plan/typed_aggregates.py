@@ -26,7 +26,7 @@ from sash.monoids.custom import Custom
 from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
-from sash.monoids.no_values import NoValues
+from sash.monoids.null_rows import NoValues
 from sash.monoids.order_statistics import BETWEEN, INTERPOLATIONS
 from sash.plan.types import domains, result
 

@@ -2,28 +2,34 @@
 
 windows   shorthands become windows, names are checked      by, on      tuples of names
 lateness, forget, ahead   lengths of time                   aggregates  bound, under names of their own
+
+Advice for arguments of rolling windows in pandas, polars, SQL, Spark and Flink: what to write here instead.
+
+Half-lives of exponentially weighted aggregates that are measured in time.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
+import inspect
 import operator
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
-from sash.expressions.excerpt import excerpt
+from sash.expressions.source_text import excerpt, shortened
 from sash.expressions.tree import described
 from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.arithmetic import Aggregated, Formula
-from sash.monoids.bloom import Bloom
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.functions import AGGREGATES
 from sash.monoids.order_statistics import Rank
-from sash.monoids.sketches import SketchMonoid
+from sash.monoids.sketches import Bloom, SketchMonoid
 from sash.plan.api_types import Emit, Late
-from sash.plan.halflife import halflife_of
 from sash.plan.options import Options
-from sash.plan.query_advice import argument_advice, as_keyword
-from sash.plan.result_names import has_own_windows, named_results
+from sash.plan.projection import has_own_windows, named_results
+from sash.plan.time_axis import TimeAxis
 from sash.windows.arguments import length
 from sash.windows.duration import Duration, is_duration
 from sash.windows.slide_policy import Policy
@@ -31,6 +37,151 @@ from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Time, Window
 
 if TYPE_CHECKING:
     from sash.plan.query import Query
+
+
+# --- Halflife ---
+
+
+def halflife_of(monoid: Monoid, label: str) -> Duration | float | None:
+    """The half-life of an aggregate that reads the time: a Duration, or a number in units of the time; else None.
+
+    Raises TypeError or ValueError, naming the aggregate, if it is no duration, or not positive.
+    """
+    if not monoid.reads_time:
+        return None
+    halflife: Any = getattr(monoid, "halflife")  # noqa: B009 (only monoids that read the time have one)
+    if isinstance(halflife, int | float):
+        return halflife
+    found = Duration.of(halflife, f"halflife= of {shortened(label)}")
+    if found.nanoseconds <= 0:
+        raise ValueError(f"halflife= of {label} must be positive; got {str(found)!r}")
+    return found
+
+
+def halflife_in_units(monoid: Monoid, time: TimeAxis, label: str) -> float:
+    """The half-life of an aggregate that reads the time, in units of its column; it need not be a whole number.
+
+    Raises TypeError if it is a duration and the column has numbers, or the other way round.
+    """
+    halflife = halflife_of(monoid, label)
+    if isinstance(halflife, Duration) and time.timed:
+        return halflife.nanoseconds / time.unit
+    if isinstance(halflife, Duration) or time.timed:
+        return time.number(halflife, f"halflife= of {label}")  # raises: a duration of numbers, a number of times
+    assert halflife is not None
+    return float(halflife)
+
+
+# --- Query advice ---
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WINDOW = "the window is windows=, the second argument: sash.rolling(data, 5, …) or sash.rolling(data, '1h', …)"
+_FRAME = "the window is windows=, the second argument: sash.Count(5) is ROWS 4 PRECEDING, sash.Time('1h') a RANGE"
+_ADVICE: dict[str, str] = {
+    **dict.fromkeys(("window", "window_size", "size", "period", "freq", "length", "rule", "over"), _WINDOW),
+    **dict.fromkeys(("rows", "range", "frame", "preceding", "rows_between", "range_between"), _FRAME),
+    "following": "shift= of a window moves it: sash.Count(5, shift=2) is ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING",
+    "center": "windows end at their row; shift= of a window moves it: sash.Count(5, shift=2) is centred",
+    "win_type": "windows are not weighted: write the aggregate with sash.monoid(...)",
+    "weights": "a mean weighted by a column is sash.weighted_mean('x', 'w')",
+    "closed": "it is an argument of the window: sash.Time('1h', closed='left')",
+    **dict.fromkeys(("min_samples", "min_count"), "it is called min_periods="),
+    **dict.fromkeys(
+        ("group_by", "groupby", "partition_by", "partitionBy", "partition", "keys", "key"), "it is called by="
+    ),
+    **dict.fromkeys(("order_by", "orderBy", "sort_by", "index_column", "time_column", "timestamp"), "it is called on="),
+    **dict.fromkeys(("time", "times", "event_time", "date_column"), "it is called on="),
+    **dict.fromkeys(("where", "filter"), "it is a parameter of the aggregate: sash.sum('x', where='x > 0')"),
+    **dict.fromkeys(
+        ("halflife", "span", "com", "alpha"), "it is a parameter of the aggregate: sash.ewm_mean('x', halflife=5)"
+    ),
+    **dict.fromkeys(("tz", "timezone"), "it is tz= of the window: sash.Time('1d', every='1d', tz='Europe/Berlin')"),
+    "shift": "it is an argument of the window: sash.Count(5, shift=-1)",
+    **dict.fromkeys(("threads", "store", "structure"), "it is an argument of options=sash.Options(...)"),
+    "axis": "windows are windows of rows: transpose the frame",
+    "step": "it is every= of the window: sash.Count(10, every=5)",
+    **dict.fromkeys(
+        ("every", "slide", "hop", "stride"), "it is an argument of the window: sash.Time('1h', every='10m')"
+    ),
+    "offset": "it is an argument of the window: sash.Time('1d', every='1d', offset='6h')",
+    "full": "it is an argument of the window: sash.Count(10, full=True)",
+    "gap": "it is an argument of the window: sash.Session('10m')",
+    **dict.fromkeys(("watermark", "delay", "allowed_lateness", "delay_threshold"), "it is called lateness="),
+    **dict.fromkeys(("agg", "aggs", "func", "aggregates"), "name the results: high=sash.max('price')"),
+    "ddof": "it is a parameter of the aggregate: sash.var('x', ddof=0)",
+    **dict.fromkeys(("engine", "engine_kwargs", "raw", "method"), "how to compute is options=sash.Options(...)"),
+    "ttl": "it is called forget=",
+    "output_mode": "it is called emit=: 'final', 'changes' or 'eager'",
+}
+
+
+QUERY_ONLY = ("lateness", "emit", "late", "forget", "ahead", "retract")
+_LOOP: dict[str, str] = {
+    "it is called by=": "a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)",
+    "it is called on=": "the time is the second argument of push: window.push(x, time)",
+    "it is called min_periods=": "sash.Query has it: sash.Query(5, min_periods=3, …)",
+    _WINDOW: "the window is the first argument: sash.Window(5, …) or sash.Window('1h', …)",
+    _FRAME: "the window is the first argument: sash.Window(5, …) or sash.Window('1h', …)",
+}
+"""The same for `sash.Window`, by the advice for a query."""
+
+
+def loop_advice(name: str) -> str:
+    """What to do instead of an argument that `sash.Window` does not have; empty if nothing is known of it.
+
+    >>> loop_advice("partition_by")
+    ': a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)'
+    """
+    same = {"by": "it is called by=", "on": "it is called on=", "min_periods": "it is called min_periods="}
+    found = same.get(name) or _ADVICE.get(name, "")
+    if name in QUERY_ONLY or found.removeprefix("it is called ").rstrip("=") in QUERY_ONLY:
+        return ": it is an argument of sash.Query, whose operator takes streams"
+    found = _LOOP.get(found, found)
+    return f": {found}" if found else ""
+
+
+def aggregates_named(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses aggregates without a name with a TypeError that says how to name them."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    most = sum(one.kind in kinds for one in inspect.signature(function).parameters.values())
+
+    @functools.wraps(function)
+    def checked(*given: P.args, **named: P.kwargs) -> R:
+        first = given[most] if len(given) > most else None
+        several = first.items() if isinstance(first, dict) else [("", one) for one in _listed(first)]
+        if found := [as_keyword(one, str(name)) for name, one in several if isinstance(one, Aggregated)]:
+            raise TypeError(f"aggregates are named by keywords: write {', '.join(found)}")
+        return function(*given, **named)
+
+    return checked
+
+
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def as_keyword(aggregate: Aggregated, name: str = "") -> str:
+    """An aggregate as an argument of a query: with the name, or that of the aggregate."""
+    name = name or (aggregate.monoid.name if isinstance(aggregate, Bound) else None) or "result"
+    of_sash = isinstance(aggregate, Bound) and type(aggregate.monoid) in AGGREGATES.values()
+    return f"{name}={'sash.' if of_sash else ''}{aggregate!r}"
+
+
+def argument_advice(name: str, parameters: Collection[str]) -> str:
+    """What to write instead of an argument that queries do not have; empty if nothing is known of it.
+
+    >>> argument_advice("partition_by", ["by", "on"]), argument_advice("latenes", ["by", "lateness"])
+    (': it is called by=', ': did you mean lateness=?')
+    """
+    if name in _ADVICE:
+        return f": {_ADVICE[name]}"
+    near = difflib.get_close_matches(name, list(parameters), 1, 0.75)
+    return f": did you mean {near[0]}=?" if near else ""
+
+
+# --- Validation ---
 
 PARAMETERS = (
     "data",

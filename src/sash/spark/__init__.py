@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 from sash.spark.route import as_of, explain, migrate, run, run_queries
 from sash.spark.session import session
-from sash.spark.stream.checkpoint_check import StateMismatch, check_checkpoint
+from sash.spark.stream.checkpoint import StateMismatch, check_checkpoint
 from sash.spark.stream.monitor import monitor
 from sash.spark.stream.side_output import split_queries, split_side_output, table_writer, with_side_output
 

@@ -43,7 +43,7 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     """The query as of the rows of a spine, both Spark DataFrames, as a lazy DataFrame."""
     for what, data in (("spine", spine), ("events", events)):
         _require_dataframe(data, f"as_of() takes Spark DataFrames; {what}= is")
-    from sash.spark.batch.as_of_plan import plan_as_of
+    from sash.spark.batch.as_of_task import plan_as_of
 
     return plan_as_of(query, spine, events)
 

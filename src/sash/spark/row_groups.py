@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sash.engine.arrow_arrays import array, stable_order
+from sash.columns.arrow_arrays import array, stable_order
 from sash.kernels.loops.array_types import Ints
 from sash.spark.arrow_ipc import blob_slices
 

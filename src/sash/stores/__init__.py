@@ -1,32 +1,31 @@
 """Durable state: named pages of bytes. Imports nothing else of sash.
 
-`store`             the protocol of a store
+`store`             the protocol of a store, its errors, and how names and pages are checked
 `memory`            a store in a dict
 `rocksdb_store`     a store in a directory; needs rocksdict
-`valkey_store`      a store in Valkey or Redis; needs valkey
+`valkey_store`      a store in Valkey or Redis, with a lease for its writer; needs valkey
 `store_backup`      copies of stores; needs rocksdict
-`valkey_connection` calls to a Valkey server: bounded waiting, clear errors
-`valkey_lease`      one writer at a time for a store in Valkey
-`store_errors`      the errors of stores
-`page_names`        names and pages as every store checks them
 `page_writer`       writes, deletes and reads ahead in the background
-`envelope`          format, kind, query and checksum of a page
-`page`              Arrow record batches in an envelope (imports pyarrow, so it is not loaded by default)
-`batches`           read record batches from untrusted bytes
-`checks`            check the fields of a page's metadata: types and ranges
-`snapshot`          many pages in one envelope
-`codec`             Python values as bytes, without pickle; `scalars`: its single values
-`state_list`        many states of an aggregate as bytes
-`state_objects`     states that are NamedTuples or dataclasses as bytes
+`pages`             a page as bytes: envelope (format, kind, query, checksum), record batches from untrusted bytes,
+                    checks of their metadata, and snapshots, which are many pages in one
+`codec`             Python values and states of aggregates as bytes, without pickle
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
-from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import FlushError, StoreDamaged, StoreError, StoreInUse, StoreUnavailable, WriterReplaced
+from sash.stores.pages import PageError
+from sash.stores.store import (
+    FlushError,
+    Refreshable,
+    Store,
+    StoreDamaged,
+    StoreError,
+    StoreInUse,
+    StoreUnavailable,
+    WriterReplaced,
+)
 
 if TYPE_CHECKING:
     from sash.stores.rocksdb_store import RocksDBStore

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from sash.stores.store import Store
-from sash.stores.store_errors import FlushError
+from sash.stores.store import FlushError, Store
 
 BACKLOG = 32
 """Pages that may wait to be written; beyond that, the caller waits."""

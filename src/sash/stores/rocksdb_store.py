@@ -25,10 +25,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet, finalize
 
-from sash.stores.page_names import checked_names, encoded_names, encoded_pages
-from sash.stores.store import Reads
-from sash.stores.store_errors import StoreDamaged, StoreError, StoreInUse, StoreUnavailable
-from sash.stores.views import Views
+from sash.stores.memory import Views
+from sash.stores.store import (
+    Reads,
+    StoreDamaged,
+    StoreError,
+    StoreInUse,
+    StoreUnavailable,
+    checked_names,
+    encoded_names,
+    encoded_pages,
+)
 
 try:
     import rocksdict

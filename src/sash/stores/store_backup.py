@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sash.stores.envelope import MAGIC, fingerprint_of
+from sash.stores.pages import MAGIC, fingerprint_of
 from sash.stores.rocksdb_store import RocksDBStore
-from sash.stores.store import Refreshable, Store
-from sash.stores.store_errors import StoreDamaged, StoreError, StoreInUse, StoreUnavailable
+from sash.stores.store import Refreshable, Store, StoreDamaged, StoreError, StoreInUse, StoreUnavailable
 
 CHUNK = 8 << 20
 """Bytes of pages that are written at a time."""

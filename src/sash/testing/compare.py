@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import agree
-from sash.testing.arrival_oracle import alike, python_values
+from sash.testing.window_oracle import alike, python_values
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,7 @@
 """Windows by their definition: the rows of each window, found by scanning all rows of the key.
 
-The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time, then
+The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time,
+then
 tie-breakers, then arrival. Two functions:
 
     per_row(spec, rows)     for each row, the rows of the window that ends at it
@@ -14,6 +15,21 @@ tie-breakers, then arrival. Two functions:
         Time(10, every=5)  [0, 10) · [5, 15) · [10, 20) …
 
 Nothing here is fast, and only the bound query is shared with the engine.
+
+Arriving rows by definition: their keys, times and order, and whether they are late.
+
+    number     0      1      2      3       4
+    time       10     30     5      null    25          lateness 10
+    W before   -∞     0      20     20      20
+               timed  timed  late   untimed timed       a row at 20 would not be late: equal is not below
+
+The watermark W is the greatest time so far minus `lateness`, row by row; a late row and an untimed one never move
+it.
+
+Calendar lengths and slides by their definition, with `datetime` and `zoneinfo`, for one time after the other.
+
+The engine's arrays (`sash.windows.calendar`) are tested against this. Times are integers in units of the time
+column.
 """
 
 from __future__ import annotations
@@ -21,17 +37,146 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from sash.expressions.row_evaluation import row_value
+from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.custom import Custom
-from sash.monoids.ewm_by_time import EwmMeanByTime, EwmVarByTime
+from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
-from sash.testing.calendar_oracle import slides_from, start_before
+from sash.windows.calendar import tzinfo_of
 
 if TYPE_CHECKING:
-    from sash.plan.bound_query import AggregateSpec
+    import pyarrow as pa
+
+    from sash.plan.bound_query import AggregateSpec, BoundQuery, TimeAxis
     from sash.plan.time_axis import Number
+    from sash.windows.calendar import CalendarGrid, CalendarLength
+
+
+# --- Calendar oracle ---
+
+_EPOCH = date(1970, 1, 1)
+_MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
+_ZERO = timedelta(0)
+
+
+class LocalTimes:
+    """The local times of a zone, in units of `unit` nanoseconds."""
+
+    def __init__(self, zone: str, unit: int) -> None:
+        self.utc = zone == "UTC"
+        self.zone, self.second, self.day = tzinfo_of("tz=", zone), 10**9 // unit, 86400 * 10**9 // unit
+
+    def offset(self, t: int) -> int:
+        """The offset of the local time at an instant, in units."""
+        if self.utc:
+            return 0
+        shift = (_MIDNIGHT + timedelta(seconds=t // self.second)).astimezone(self.zone).utcoffset()
+        return int((shift or _ZERO).total_seconds()) * self.second
+
+    def changes(self, begin: int, end: int) -> Iterator[int]:
+        """The instants in (begin, end] at which the offset changes."""
+        if self.utc:
+            return
+        step = self.day // 2  # no zone changes its clock twice within half a day
+        while begin < end:
+            until = min(begin + step, end)
+            low, high = begin // self.second, until // self.second
+            if self.offset(begin) != self.offset(until):
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    changed = self.offset(middle * self.second) != self.offset(begin)
+                    low, high = (low, middle) if changed else (middle, high)
+                yield high * self.second
+            begin = until
+
+    def instant(self, local: int) -> int:
+        """The first instant whose local time is not below `local`."""
+        begin, end = local - self.day * 2, local + self.day * 2
+        found = []
+        edges = [begin, *self.changes(begin, end)]
+        for edge in edges:  # between two edges local time has a constant offset
+            t = max(edge, local - self.offset(edge))
+            if self.offset(t) == self.offset(edge):
+                found.append(t)
+        return min(found)
+
+    def minus(self, length: CalendarLength, t: int) -> int:
+        """An instant some months or days earlier in the local calendar, at the same time of day.
+
+        A day that the month does not have becomes its last day.
+        """
+        local = t + self.offset(t)
+        day, of_day = _EPOCH + timedelta(local // self.day), local % self.day
+        return self.instant((_earlier(day, length) - _EPOCH).days * self.day + of_day)
+
+
+def _earlier(day: date, length: CalendarLength) -> date:
+    if not length.months:
+        return day - timedelta(length.days)
+    months = day.year * 12 + day.month - 1 - length.months
+    first = date(months // 12, months % 12 + 1, 1)
+    last = date((months + 1) // 12, (months + 1) % 12 + 1, 1) - timedelta(1)
+    return first.replace(day=min(day.day, last.day))
+
+
+@cache
+def start_before(length: CalendarLength, t: int) -> int:
+    """The start of a window of a calendar length that ends at t: the earliest of those that end at t or later."""
+    times = LocalTimes(length.clock.zone, length.clock.unit)
+    later = [t, *times.changes(t, t + times.day)]
+    today = (t + times.offset(t)) // times.day
+    later += [times.instant((today + days) * times.day) for days in range(1, 4)]
+    return min(*(times.minus(length, at) for at in later), t - 1)
+
+
+def slides_from(spec: Any, time: int) -> Iterator[tuple[int, int]]:
+    """The windows of the slides that end shortly before a time, or later, in order: start and end."""
+    grid = spec.grid
+    step = spec.every + abs(grid.offset) + abs(grid.months) * spec.every + grid.after
+    k = _number(grid, time - step) - 2
+    while True:
+        yield _slide(grid, k)
+        k += 1
+
+
+def _number(grid: CalendarGrid, t: int) -> int:
+    if isinstance(grid.every, int):
+        return int(t - grid.offset) // grid.every
+    every: Any = grid.every
+    day = _EPOCH + timedelta(t // every.clock.day)
+    if every.months:
+        return int(day.year * 12 + day.month - 1970 * 12 - 1 - grid.months) // int(every.months)
+    return (day - _EPOCH).days // int(every.days)
+
+
+@cache
+def _slide(grid: CalendarGrid, k: int) -> tuple[int, int]:
+    if isinstance(grid.every, int):
+        end = grid.offset + k * grid.every
+        return start_before(grid.size, end), end
+    every = grid.every
+    times = LocalTimes(every.clock.zone, every.clock.unit)
+    if every.months:
+        months = 1970 * 12 + k * every.months + grid.months
+        day = date(months // 12, months % 12 + 1, 1)
+    else:
+        day = (date(1970, 1, 1) if every.days % 7 else date(1970, 1, 5)) + timedelta(k * every.days)
+    end = _at(times, day, grid.offset) + grid.after
+    if grid.size is None or isinstance(grid.size, int):
+        return end - (grid.size or 0), end
+    return _at(times, _earlier(day, grid.size), grid.offset), end
+
+
+def _at(times: LocalTimes, day: date, of_day: int) -> int:
+    return times.instant((day - _EPOCH).days * times.day + of_day)
+
+
+# --- Window oracle ---
 
 Spec = Any
 """A `sash.plan.bound_query.WindowSpec`, untyped: its kind determines which fields are set."""
@@ -396,3 +541,102 @@ def _values(result: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(map(_values, result))
     return result.value if isinstance(result, Category) else result
+
+
+# --- Arrival oracle ---
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Iterator[Row]:
+    """The rows of a batch, numbered from `first`."""
+    values = {name: python_values(batch.column(name)) for name in batch.schema.names}
+    times = places(bound_query.time, batch) if bound_query.time is not None else [None] * batch.num_rows
+    axes = [spec.axis for spec in bound_query.windows if spec.kind == "delta" and spec.axis is not None]
+    deltas = {axis.column: places(axis, batch) for axis in axes}
+    specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
+    for name, tree, kind in {column for spec in specs for column in _derived(spec)}:
+        values[name] = derived_values(tree, kind, batch)
+    for i in range(batch.num_rows):
+        row = {name: column[i] for name, column in values.items()}
+        yield Row(
+            number=first + i,
+            key=tuple(alike(row[name]) for name in bound_query.by),
+            time=times[i],
+            ties=tuple(tie(row[name]) for name in bound_query.ties),
+            values=row,
+            places={name: column[i] for name, column in deltas.items()},
+        )
+
+
+def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
+    """The derived columns of an aggregate (expressions, and columns with a condition): name, tree and type."""
+    for name, tree, kind in zip(spec.columns, spec.trees, spec.types, strict=True):
+        if not isinstance(tree, ColumnNode):
+            yield name, tree, kind
+
+
+def derived_values(tree: Node, kind: pa.DataType, batch: pa.RecordBatch) -> list[Any]:
+    """The values of an expression, row by row."""
+    import pyarrow as pa
+
+    return python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
+
+
+def python_values(column: Any) -> list[Any]:
+    """A column as Python objects; nanoseconds, which Python's types lack, as integers."""
+    nanoseconds = getattr(column.type, "unit", None) == "ns"
+    return [scalar.value if nanoseconds else scalar.as_py() for scalar in column]
+
+
+def places(axis: TimeAxis, batch: pa.RecordBatch) -> list[Number | None]:
+    """The coordinates of rows on an axis; None for null, NaN and the infinities."""
+    numbers, valid = axis.numbers(batch.column(axis.column))
+    return [number if ok else None for number, ok in zip(numbers.tolist(), valid.tolist(), strict=True)]
+
+
+def alike(value: Any) -> Any:
+    """A value in a form to compare and to hash: NaN equals NaN, -0.0 equals 0.0, lists and the like by item.
+
+    >>> alike(float("nan")) == alike(float("nan")), alike([-0.0, (1, None)])
+    (True, (0.0, (1, None)))
+    """
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, tuple | list):
+        return tuple(alike(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((name, alike(item)) for name, item in value.items())
+    return frozenset(map(alike, value)) if isinstance(value, set | frozenset) else value
+
+
+def tie(value: Any) -> tuple[int, Any]:
+    """A sort key for a tie-breaker's value: NaN after every number, null after everything.
+
+    >>> sorted([None, 2.0, float("nan"), 1.0], key=tie)
+    [1.0, 2.0, nan, None]
+    """
+    if value is None:
+        return (2, 0)
+    return (1, 0) if value != value else (0, value)
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """The rows of a key by time, then tie-breakers, then arrival."""
+    return sorted(rows, key=lambda row: (row.time is not None and row.time, row.ties, row.number))
+
+
+def latest_allowed(bound_query: BoundQuery, clock: Callable[[], float]) -> Number:
+    """The time beyond which a row is untimed: `ahead` of the clock, or infinity where that is not set."""
+    if bound_query.ahead is None or bound_query.time is None:
+        return math.inf
+    return clock_time(bound_query.time.type, clock()) + bound_query.ahead
+
+
+def clock_time(kind: pa.DataType, seconds: float) -> int:
+    """The clock in units of a column of timestamps or dates, rounded down."""
+    import pyarrow.types as types
+
+    if types.is_timestamp(kind):
+        return math.floor(seconds * PER_SECOND[kind.unit])
+    return math.floor(seconds / 86_400 if types.is_date32(kind) else seconds * 1000)

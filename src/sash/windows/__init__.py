@@ -1,9 +1,9 @@
 """Windows as plain data. Imports nothing else of sash.
 
-`duration`       lengths of time: "500ms", "1h", "1mo", timedelta; `duration_text` parses them
+`duration`       lengths of time: "500ms", "1h", "1mo", timedelta
 `specs`          the windows: Count, Time, Delta, Session, Punctuation, Lifetime; `slide_policy`: Policy
 `arguments`      checks of their arguments
-`calendar`       months and local days, as sizes and as slides; `zone_rules`: when the clock of a time zone changes
+`calendar`       months and local days, as sizes and as slides; when the clock of a time zone changes
 """
 
 from sash.windows.duration import Duration

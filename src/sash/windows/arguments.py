@@ -6,9 +6,9 @@ import math
 from operator import index
 from typing import Any, SupportsIndex
 
-from sash.expressions.excerpt import excerpt
+from sash.expressions.source_text import excerpt
+from sash.windows.calendar import zone_name
 from sash.windows.duration import Duration, DurationLike, is_duration
-from sash.windows.zone_rules import zone_name
 
 MOST = 2**63 - 1
 """The largest number of rows."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sash.expressions.function_text import function_name, function_text
+from sash.expressions.source_text import function_name, function_text
 from sash.windows.specs import WindowKind, set_fields
 
 

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sash.cli.page import newest_results
-from sash.cli.page.latency_histogram import LatencyHistogram
-from sash.cli.page.newest_results import NewestResults
-from sash.cli.page.query_figures import RowRate
-from sash.cli.page.result_rows import results_json
+from sash.cli.page.newest_results import NewestResults, results_json
+from sash.cli.page.watched_operator import LatencyHistogram, RowRate
 
 
 def batch(keys: list[object], start: int = 0) -> pa.RecordBatch:

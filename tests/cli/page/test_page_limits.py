@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from sash.cli.page import page_server
-from sash.cli.page.page_access import PageAccess
+from sash.cli.page.page_server import PageAccess
 from tests.cli.page.served import ask, bearer, served, token_of
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels")

@@ -17,7 +17,7 @@ import pytest
 
 import sash
 from sash.cli.page import page_server
-from sash.cli.page.page_access import HEADERS, PageAccess, host_name, is_loopback
+from sash.cli.page.page_server import HEADERS, PageAccess, host_name, is_loopback
 from tests.cli.page.served import KEYS, ask, bearer, served, token_of
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels")
@@ -70,7 +70,7 @@ def test_tokens_are_random_and_compared_in_constant_time(monkeypatch: pytest.Mon
     assert len(tokens) == 100
     assert min(map(len, tokens)) >= 32
     compared = []
-    monkeypatch.setattr("sash.cli.page.page_access.hmac.compare_digest", lambda *both: compared.append(both) or True)
+    monkeypatch.setattr("sash.cli.page.page_server.hmac.compare_digest", lambda *both: compared.append(both) or True)
     assert PageAccess("127.0.0.1").is_token("abc")
     assert compared[0][0] == b"abc"
 

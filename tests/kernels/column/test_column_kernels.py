@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels, shared_work
+from sash.kernels.column import column_kernels
+from sash.kernels.column import column_kernels as shared_work
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
 from sash.kernels.column.order_kernels import order_kernel_of
 from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN

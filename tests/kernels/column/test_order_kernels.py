@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels, order_kernels, rank_compression, value_buckets, wide_quantiles
+from sash.kernels.column import column_kernels, order_kernels
+from sash.kernels.column import quantiles as value_buckets
+from sash.kernels.column import quantiles as wide_quantiles
+from sash.kernels.column import ranks as rank_compression
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
 from sash.kernels.column.order_kernels import OrderKernel, order_kernel_of
 from sash.kernels.jit.compile import interpreted

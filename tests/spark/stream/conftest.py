@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sash.spark.stream import live_state, local_directory
+from sash.spark.stream import live_state
+from sash.spark.stream import local_pages as local_directory
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import sash
 from sash import Query, Time
 from sash.spark.stream import live_state
-from sash.spark.stream.local_directory import NAME
+from sash.spark.stream.local_pages import NAME
 from tests.spark.stream.fake_spark import FakeStream
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.spark.stream import checkpoint_check
-from sash.spark.stream.checked_writer import DEFAULT, with_checks
-from sash.spark.stream.checkpoint_check import CHECK, StateMismatch, require_state_of
+from sash.spark.stream import checkpoint as checkpoint_check
+from sash.spark.stream.checkpoint import CHECK, StateMismatch, require_state_of
 from sash.spark.stream.map_state_store import unpacked
-from sash.spark.stream.plan_stream import spec_of
+from sash.spark.stream.plan_stream import DEFAULT, spec_of, with_checks
 from tests.spark.stream.fake_spark import FakeStream
 
 SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.timestamp("ms")), ("x", pa.float64())])

@@ -10,10 +10,8 @@ import pytest
 from pyspark import cloudpickle
 
 import sash
-from sash.spark.stream.hot_keys import LENGTH, SAMPLE, hot_key, key_name
-from sash.spark.stream.pack_shards import PackShards
+from sash.spark.stream.pack_shards import LENGTH, SAMPLE, PackShards, hot_key, key_name, labels, shard_of
 from sash.spark.stream.shard_task import ShardTask
-from sash.spark.stream.sharding import labels, shard_of
 from sash.spark.stream.stream_spec import PackedRow
 from tests.spark.stream import fake_spark
 

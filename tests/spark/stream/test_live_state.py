@@ -15,8 +15,7 @@ import sash
 from sash import Query, Time
 from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream import live_state
-from sash.spark.stream.local_directory import NAME
-from sash.spark.stream.local_pages import FOOT
+from sash.spark.stream.local_pages import FOOT, NAME
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_task import ShardTask
 from sash.spark.stream.stream_spec import PackedRow

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import sash
 from sash import Query, Time
-from sash.spark.stream.local_directory import NAME, ROOTS
+from sash.spark.stream.local_pages import NAME, ROOTS
 from tests.spark.stream.fake_spark import FakeStream
 from tests.spark.stream.running import done, files, source, start
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from sash.spark.stream.local_directory import NAME, STALE, LocalDirectory, delete_stale_files
+from sash.spark.stream.local_pages import NAME, STALE, LocalDirectory, delete_stale_files
 from tests.spark.stream.fake_spark import FakeStream
 from tests.spark.stream.live_cases import QUERY, SCHEMA, OtherWorkers, expected, files, rows, sorted_rows
 

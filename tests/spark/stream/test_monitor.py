@@ -109,6 +109,6 @@ def test_so_it_is_over_connect(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (2 * 10**12, "2000.0 GB")])
 def test_sizes(size: int, text: str) -> None:
-    from sash.spark.stream.micro_batch import _size
+    from sash.spark.stream.monitor import _size
 
     assert _size(size) == text

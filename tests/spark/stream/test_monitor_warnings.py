@@ -10,8 +10,7 @@ import pytest
 
 import sash.spark
 from sash.cli.page.watched_stream import WatchedStream
-from sash.spark.stream.monitor import Monitor
-from sash.spark.stream.monitor_metrics import METRICS
+from sash.spark.stream.monitor import METRICS, Monitor
 from sash.spark.stream.progress import FLOWS
 
 MINUTE = 60

@@ -12,7 +12,7 @@ import pytest
 import sash
 from sash import Query, Time
 from sash.engine.result_pieces import PIECE
-from sash.spark.stream.processor import BYTES, ShardProcessor
+from sash.spark.stream.shard_task import BYTES, ShardProcessor
 from tests.spark.stream.fake_spark import FakeStream
 
 pytestmark = pytest.mark.compiled  # 100,000 keys

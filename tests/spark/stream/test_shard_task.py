@@ -10,10 +10,10 @@ from pyspark import cloudpickle
 
 import sash
 from sash import Options, Query, Session, Time
-from sash.engine.bucket_log import SEGMENT_SIZE
-from sash.spark.stream.checkpoint_check import StateMismatch
+from sash.spark.stream.checkpoint import StateMismatch
+from sash.spark.stream.pack_shards import labels, shard_of, spark_hash
 from sash.spark.stream.plan_stream import migrating
-from sash.spark.stream.sharding import labels, shard_of, spark_hash
+from sash.state.bucket_log import SEGMENT_SIZE
 from tests.spark.stream.fake_spark import FakeStream
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 import sash
 import sash.spark
 from sash import Options, Query, Time
-from sash.spark.stream.checkpoint_check import StateMismatch
-from sash.spark.stream.sharding import labels, spark_hash
+from sash.spark.stream.checkpoint import StateMismatch
+from sash.spark.stream.pack_shards import labels, spark_hash
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.shared.effort import THOROUGH, seldom

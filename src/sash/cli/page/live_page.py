@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from sash.cli.page.page_access import PageAccess, is_loopback
-from sash.cli.page.page_server import PageServer
+from sash.cli.page.page_server import PageAccess, PageServer, is_loopback
 
 if TYPE_CHECKING:
     from sash.cli.page.query_board import Board, QueryBoard

@@ -4,18 +4,97 @@
     (its own thread)             at most ROWS rows                (threads of the server)
 
 A call adds a reference to its batch. Rows are read only when someone asks for a key.
+
+Keys of results: as JSON text for a page, and the rows of a key.
+
+The newest results of a key as JSON: for the chart and the table of a page.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.cli.page.result_keys import key_of, key_texts, rows_of
+from sash.pipeline.json_files import encode_json
+from sash.windows.duration import UNITS
+
+# --- Result keys ---
+
+
+def key_texts(batches: list[pa.RecordBatch], by: Sequence[str], most: int) -> dict[str, tuple[pa.Scalar, ...]]:
+    """The keys of some results, the newest first: a JSON array of the values of `by`, and the values themselves."""
+    columns = [pa.chunked_array([_plain(batch.column(name)) for batch in batches]) for name in by]
+    places = pa.array(range(len(columns[0])), pa.int64())
+    table = pa.table([*columns, places], names=[*map(str, range(len(by))), "at"])
+    keys = table.group_by(table.column_names[:-1]).aggregate([("at", "max")]).sort_by([("at_max", "descending")])
+    keys = keys.slice(0, most).select(table.column_names[:-1]).combine_chunks()
+    found: dict[str, tuple[pa.Scalar, ...]] = {}
+    for batch in keys.to_batches():
+        for i, row in enumerate(encode_json(batch)):
+            scalars = tuple(column[i] for column in batch.columns)
+            values = [_named(*one) for one in zip(json.loads(row).values(), scalars, strict=True)]
+            found[json.dumps(values, ensure_ascii=False)] = scalars
+    return found
+
+
+def _named(value: Any, scalar: pa.Scalar) -> Any:
+    """A JSON value; NaN and infinities, which are null in JSON, by name."""
+    is_float = value is None and scalar.is_valid and pa.types.is_floating(scalar.type)
+    return str(scalar.as_py()) if is_float else value
+
+
+def key_of(text: str, by: Sequence[str], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
+    """Parse a key. Raises ValueError if its values do not fit the columns of `by`."""
+    try:
+        values = json.loads(text)
+    except (RecursionError, ValueError):
+        values = None
+    if not isinstance(values, list) or len(values) != len(by):
+        wanted = json.dumps([f"a {name}" for name in by])
+        raise ValueError(f"key= takes a JSON array with a value for each of by, such as {wanted}; got {text[:100]!r}")
+    return tuple(_value(value, name, schema) for value, name in zip(values, by, strict=True))
+
+
+def _value(value: Any, name: str, schema: pa.Schema) -> pa.Scalar:
+    dtype = schema.field(name).type
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    try:
+        return pa.scalar(value, dtype)
+    except (pa.ArrowException, TypeError, ValueError):
+        try:
+            return pa.scalar(str(value)).cast(dtype)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise ValueError(f"{value!r} is not a value of the key column {name!r} of type {dtype}") from None
+
+
+def rows_of(batch: pa.RecordBatch, by: Sequence[str], values: Sequence[pa.Scalar]) -> pa.RecordBatch:
+    """The rows of a key."""
+    chosen = None
+    for name, value in zip(by, values, strict=True):
+        column = _plain(batch.column(name))
+        if not value.is_valid:
+            fits = pc.is_null(column)
+        elif pa.types.is_floating(column.type) and math.isnan(value.as_py()):
+            fits = pc.is_nan(column)
+        else:
+            fits = pc.equal(column, value)
+        chosen = fits if chosen is None else pc.and_(chosen, fits)
+    return batch if chosen is None else batch.filter(chosen)
+
+
+def _plain(column: Any) -> Any:
+    """A column with its values, without dictionary encoding."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+# --- Newest results ---
 
 ROWS = 200_000
 """The maximum number of results that are kept, of all keys."""
@@ -188,3 +267,68 @@ def _last_revisions(table: pa.Table) -> pa.Table:
     numbered = table.select(names).append_column("at", pa.array(range(table.num_rows), pa.int64()))
     last = numbered.group_by(names).aggregate([("at", "max")])["at_max"]
     return table.take(last.take(pc.sort_indices(last)))
+
+
+# --- Result rows ---
+
+EXACT = 2**53
+"""Integers from here on are sent as strings: a browser would round them."""
+
+
+def results_json(chosen: ChosenKey, by: tuple[str, ...], on: str | None, inputs: Sequence[str]) -> dict[str, Any]:
+    """Rows of a key, with the positions on the axis and the numeric columns of a chart.
+
+    chosen: the key and its rows.
+    by, on: the key columns and the time column of the query.
+    inputs: the columns of its rows; aggregates come before them.
+    """
+    table = chosen.table
+    assert table is not None
+    names = [name for name in table.column_names if name not in by]
+    axis = next((name for name in ("window_end", on) if name in names), None)
+    rows = [_row(row) for batch in table.select(names).to_batches() for row in encode_json(batch)]
+    positions = None if axis is None else _positions(table[axis])
+    measures = [name for name in names if name not in _not_measured(axis, on) and _is_number(table.schema.field(name))]
+    measures.sort(key=lambda name: name in inputs)
+    return {
+        "columns": names,
+        "rows": rows,
+        "axis": axis,
+        "axis_kind": "order" if positions is None else "time" if _is_time(table.schema.field(axis).type) else "number",
+        "positions": [*range(len(rows))] if positions is None else positions,
+        "measures": measures,
+        "series": "window" if "window" in names else None,
+        "skipped": chosen.skipped,
+    }
+
+
+def _not_measured(axis: str | None, on: str | None) -> set[str | None]:
+    return {axis, on, "window", "window_start", "window_end", "_row", "_revision", "_late"}
+
+
+def _row(text: bytes) -> list[Any]:
+    return [
+        str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= EXACT else value
+        for value in json.loads(text).values()
+    ]
+
+
+def _is_number(field: pa.Field) -> bool:
+    dtype = field.type
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype))
+
+
+def _is_time(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(dtype) or pa.types.is_date(dtype))
+
+
+def _positions(column: pa.ChunkedArray) -> list[float | None] | None:
+    """Times in milliseconds since the epoch, numbers unchanged; None if the column is neither."""
+    dtype = column.type
+    if pa.types.is_date(dtype):
+        column, dtype = column.cast(pa.timestamp("ms")), pa.timestamp("ms")
+    if pa.types.is_timestamp(dtype):
+        return [
+            None if value is None else value * UNITS[dtype.unit] / 1e6 for value in column.cast(pa.int64()).to_pylist()
+        ]
+    return column.cast(pa.float64(), safe=False).to_pylist() if _is_number(column) else None

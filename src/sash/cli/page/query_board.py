@@ -6,9 +6,7 @@ import threading
 from typing import Any, Protocol
 
 from sash.cli.page.plan_picture import narrow_plan_svg, plan_svg
-from sash.cli.page.query_figures import WatchedQuery
-from sash.cli.page.watched_operator import WatchedOperator
-from sash.cli.page.watched_queries import WatchedQueries
+from sash.cli.page.watched_operator import WatchedOperator, WatchedQueries, WatchedQuery
 from sash.cli.page.watched_stream import WatchedStream
 
 MOST = 64

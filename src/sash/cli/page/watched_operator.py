@@ -4,7 +4,14 @@
                                                         ▲
                                              the server reads them in its threads
 
-The work is per call, not per row. Measuring the size of the state, which takes longer, is limited to 2% of the time.
+The work is per call, not per row. Measuring the size of the state, which takes longer, is limited to 2% of the
+time.
+
+WatchedQueries: observes the operator of several queries, with figures for each query.
+
+QueryFigures: the counters of a query at one time, and the rate of its rows over the last minutes.
+
+LatencyHistogram: percentiles of durations, from a fixed number of logarithmic buckets.
 """
 
 from __future__ import annotations
@@ -13,22 +20,190 @@ import math
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from sash.cli.page.latency_histogram import LatencyHistogram
-from sash.cli.page.newest_results import NewestResults
-from sash.cli.page.query_figures import QueryFigures, RowRate
-from sash.cli.page.result_rows import results_json
-from sash.engine import Operator
-from sash.engine.metrics import Metrics, Progress
+from sash.cli.page.newest_results import NewestResults, results_json
+from sash.engine import QueriesOperator
+from sash.engine.intake.progress import Metrics, Progress
+from sash.engine.operator import Operator
 from sash.plan.query import Query
 from sash.plan.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from sash.pipeline import Pipeline
+
+
+# --- Latency histogram ---
+
+LEAST = 1e-6
+"""Seconds: shorter durations count as this."""
+
+PER_OCTAVE = 8
+OCTAVES = 32
+"""From a microsecond to more than an hour; longer ones share the last bucket."""
+
+RATIO = 2 ** (1 / PER_OCTAVE)
+
+
+class LatencyHistogram:
+    """Counts durations in 256 buckets, each 9% wider than the one before: percentiles are right within 5%.
+
+    >>> calls = LatencyHistogram()
+    >>> for milliseconds in range(1, 101):
+    ...     calls.add(milliseconds / 1000)
+    >>> 0.0475 < calls.percentile(50) < 0.0525, calls.percentile(100)
+    (True, 0.1)
+
+    One thread adds, others may read: the values that they read may differ by a few calls.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.greatest, self.total = 0, 0.0, 0.0
+        self._buckets = [0] * (PER_OCTAVE * OCTAVES)
+
+    def add(self, seconds: float) -> None:
+        """Count a duration."""
+        place = int(math.log2(max(seconds, LEAST) / LEAST) * PER_OCTAVE)
+        self._buckets[min(place, len(self._buckets) - 1)] += 1
+        self.greatest = max(self.greatest, seconds)
+        self.total += seconds
+        self.count += 1
+
+    def percentile(self, percent: float) -> float | None:
+        """The duration that `percent` of all durations do not exceed; None if there are none."""
+        buckets = [*self._buckets]
+        wanted, seen = math.ceil(sum(buckets) * percent / 100), 0
+        for place, count in enumerate(buckets):
+            seen += count
+            if count and seen >= wanted:
+                middle = LEAST * RATIO ** (place + 0.5)
+                return self.greatest if seen == self.count else min(middle, self.greatest)
+        return None
+
+    def to_json(self) -> dict[str, float | None]:
+        """Count, percentiles and maximum, in seconds."""
+        found = {f"p{percent}": self.percentile(percent) for percent in (50, 90, 99)}
+        return {"count": self.count, **found, "max": self.greatest if self.count else None}
+
+
+# --- Query figures ---
+
+
+@dataclass(frozen=True)
+class QueryFigures:
+    """The figures of a query; None: unknown."""
+
+    name: str
+    kind: str
+    """"operator", "pipeline" or "spark"."""
+    finished: bool
+    rows_in: int
+    rows_out: int
+    rows_per_second: float
+    late: int
+    untimed: int
+    malformed: int | None
+    """Records that could not be decoded; None for an operator, which gets decoded rows."""
+    keys: int
+    elements: int
+    state_bytes: int
+    pages_read: int
+    pages_written: int
+    watermark: str | None
+    """As text, in the type of the time column."""
+    lag: float | None
+    """How far the watermark is behind, in `lag_unit`."""
+    lag_unit: str
+    """"s" for seconds; empty for units of a numeric time column."""
+    lag_of: str
+    """Behind what: "clock", or "newest row"."""
+    latency: dict[str, float | None]
+    """The number of calls or micro-batches; percentiles and maximum, in seconds; of calls also the number that compiled
+    or came first, which are not among them, and their seconds."""
+    rates: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds ago, and rows per second then; the oldest first."""
+    has_results: bool = False
+    """Can the newest results of a key be shown?"""
+    has_plan: bool = False
+    problem: str = ""
+    """What the page could not do, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return asdict(self)
+
+
+class WatchedQuery(Protocol):
+    """A query that a page shows."""
+
+    name: str
+
+    def figures(self) -> QueryFigures:
+        """The figures now."""
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results, as JSON arrays."""
+
+    def results(self, key: str) -> dict[str, Any] | None:
+        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
+
+    def plan(self) -> str:
+        """The text of `explain()`; empty if it is unknown."""
+
+    def catch_up(self) -> None:
+        """Read new results before they are dropped."""
+
+    def release(self) -> None:
+        """Stop watching."""
+
+
+class RowRate:
+    """Rows per second, from counts at some points in time."""
+
+    APART = 0.5
+    """The minimum seconds between two counts that are kept."""
+    RECENT = 5.0
+    """Seconds over which the current rate is computed."""
+    KEPT = 240
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, int]] = deque(maxlen=self.KEPT)
+
+    def add(self, rows: int, now: float | None = None) -> None:
+        """Record a count of rows."""
+        now = time.monotonic() if now is None else now
+        counts = self._counts
+        if len(counts) > 1 and now - counts[-2][0] < self.APART:
+            counts[-1] = now, rows
+        else:
+            counts.append((now, rows))
+
+    def current(self, now: float | None = None) -> float:
+        """Rows per second over the last seconds."""
+        now = time.monotonic() if now is None else now
+        counts = [*self._counts]
+        start = next((count for count in counts if now - count[0] <= self.RECENT), None)
+        if start is None or start is counts[-1]:
+            return 0.0
+        return (counts[-1][1] - start[1]) / max(now - start[0], 1e-9)
+
+    def history(self, now: float | None = None) -> list[tuple[float, float]]:
+        """Seconds ago and rows per second, between each count and the next."""
+        now = time.monotonic() if now is None else now
+        counts = [*self._counts]
+        return [
+            (round(now - end[0], 1), round((end[1] - start[1]) / max(end[0] - start[0], 1e-9), 1))
+            for start, end in pairwise(counts)
+        ]
+
+
+# --- Watched operator ---
 
 SHARE = 0.02
 """The share of the time that measuring the size of the state may take."""
@@ -192,3 +367,47 @@ def _readable(time: str) -> str:
     ('2024-05-01 09:30:00', '2024-05-01 09:30:00.25Z')
     """
     return re.sub(r"\.(\d*?)0+(?!\d)", lambda found: f".{found[1]}" if found[1] else "", time)
+
+
+# --- Watched queries ---
+
+
+class WatchedQueries:
+    """Observes the calls of the operator once for all queries."""
+
+    def __init__(self, operator: QueriesOperator, name: str) -> None:
+        self.operator = operator
+        self.members = [
+            WatchedMember(f"{name}: {member}", CallFigures(query), self)
+            for member, query in operator.queries.queries.items()
+        ]
+        self._names = [*operator.queries.queries]
+        operator.set_observer(self._observe)
+
+    def _observe(self, results: dict[str, Any], seconds: float) -> None:
+        inner = {name: group.operator for group in self.operator.groups for name in group.names}
+        for name, member in zip(self._names, self.members, strict=True):
+            member.calls.take(inner[name], results[name], seconds)
+
+    def release(self) -> None:
+        """Stop watching the operator."""
+        self.operator.remove_observer()
+
+
+class WatchedMember(WatchedCalls):
+    """One of several queries. Queries that share a state show its size and counters."""
+
+    def __init__(self, name: str, calls: CallFigures, watched: WatchedQueries) -> None:
+        self.name, self.calls, self.watched = name, calls, watched
+
+    def figures(self) -> QueryFigures:
+        """The figures after the last call."""
+        return self.calls.figures(self.name, "operator")
+
+    def plan(self) -> str:
+        """The text of `explain()`."""
+        return self.calls.query.explain(self.watched.operator.schema)
+
+    def release(self) -> None:
+        """Stop watching all of them."""
+        self.watched.release()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sash.cli.page.latency_histogram import LatencyHistogram
-from sash.cli.page.query_figures import QueryFigures
+from sash.cli.page.watched_operator import LatencyHistogram, QueryFigures
 
 if TYPE_CHECKING:
     from sash.plan.query import Query

@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from sash.monoids.double_double import LARGEST, two_sum
-from sash.monoids.ewm_merge import (
+from sash.monoids.ewm import (
     MeanState,
     MomentState,
     age_between,

@@ -18,18 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.column import (
-    column_kernels,
-    distinct_counts,
-    modes,
-    narrow_quantiles,
-    order_keys,
-    rank_compression,
-    rank_sets,
-    value_buckets,
-    wide_quantiles,
-    window_ranks,
-)
+from sash.kernels.column import column_kernels, distinct_counts
+from sash.kernels.column import quantiles as narrow_quantiles
+from sash.kernels.column import quantiles as value_buckets
+from sash.kernels.column import quantiles as wide_quantiles
+from sash.kernels.column import ranks as modes
+from sash.kernels.column import ranks as order_keys
+from sash.kernels.column import ranks as rank_compression
+from sash.kernels.column import ranks as rank_sets
+from sash.kernels.column import ranks as window_ranks
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, coded, index_type
 from sash.kernels.jit.word_operations import ARRAYS
 from sash.kernels.loops.array_types import Numbers

@@ -1,16 +1,45 @@
 """The on-disk cache of machine code.
 
 Numba does not notice a change in a function that a cached function calls. So the cache is in a directory named by a
-hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale code is
-never found. The kernels of a wheel, if it has any, are tried first (`packaged.py`).
+hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale
+code is
+never found. The kernels of a wheel, if it has any, are tried first (`cache.py`).
 
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
     ├── secret                   keys the MAC of each entry
     └── sash-kernels-<hash>/     the newest few are kept
         ├── <hash>.code          a kernel for one signature; the newest few thousand are kept
-        └── locks                which kernels are being compiled (`compile_lock.py`)
+        └── locks                which kernels are being compiled (`cache.py`)
 
 `cache_directory.py` ensures that no other user's file is ever unpickled or run.
+
+Lock a kernel so that one process compiles it: the others wait, and load the result.
+
+    process 1   not in the cache ── lock ── compile, save ── unlock
+    process 2   not in the cache ── wait ··························· lock ── in the cache ── unlock
+
+Spark starts as many Python workers as there are cores, all at once and all with the same query: without a lock each
+would compile each kernel. The lock of a kernel is a POSIX lock of one byte of a file in the cache directory, which
+the
+system releases when the process ends for any reason. The lock only saves time: if there is none, or if the wait is
+too
+long, a process compiles the kernel itself.
+
+Kernels in a wheel, compiled ahead of time for any CPU of an architecture level.
+
+    sash/kernels/compiled/       exists only in wheels built by `make wheel`
+    ├── manifest.json            the hash of the sources, and the CPU features that the machine code needs
+    └── <hash>.code              a kernel for one signature, after a checksum
+
+They are used only if they were compiled from exactly the same sources and versions, and if this CPU has all
+features;
+otherwise kernels are compiled as usual. A damaged file counts as missing. The checksum detects accidents only: an
+attacker who can change a file of the package can change its Python modules as well.
+
+The level is x86-64-v3 (AVX2 and FMA: Intel since 2013, AMD since 2015). Plain x86-64 has no fused multiply-add, and
+half the vector width. docs/installation.md has measurements.
+
+A hash of the sources that compile: Numba does not detect a change in a function that a cached function calls.
 """
 
 from __future__ import annotations
@@ -18,14 +47,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.resources
+import json
+import os
 import pickle
 import platform
 import sys
+import sysconfig
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
@@ -33,10 +70,174 @@ from numba.core import caching, compiler, serialize
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
-from sash.kernels.jit.cache_directory import Entries, Untrusted, candidates, open_base, shared_secret
-from sash.kernels.jit.compile_lock import compiling
-from sash.kernels.jit.packaged import PackagedEntries, packaged
-from sash.kernels.jit.source_hash import hash_sources
+from sash.kernels.jit.cache_directory import Directory, Entries, Untrusted, candidates, open_base, shared_secret
+
+# --- Compile lock ---
+
+LOCKS = "locks"
+PATIENCE = 120.0
+"""The seconds to wait for another process: ten times as long as the slowest kernel takes."""
+
+PAUSES = (0.005, 0.1)
+"""The seconds between two attempts: the first, and the longest."""
+
+_held = threading.local()
+
+
+@contextlib.contextmanager
+def compiling(directory: Directory, place: int) -> Iterator[bool]:
+    """Hold the lock of a kernel; yields whether another process has held it before, and so may have saved the kernel.
+
+    A nested call in the same thread locks nothing: closing the file would release both locks.
+    """
+    if getattr(_held, "now", False):
+        yield False
+        return
+    _held.now = True
+    try:
+        with contextlib.ExitStack() as held:
+            waited = False
+            with contextlib.suppress(OSError, ImportError):  # the system or file system has no such locks
+                waited = _acquired(held.enter_context(_opened(directory)), place)
+            yield waited
+    finally:
+        _held.now = False
+
+
+@contextlib.contextmanager
+def _opened(directory: Directory) -> Iterator[int]:
+    descriptor = directory.open_lock(LOCKS)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _acquired(descriptor: int, place: int) -> bool:
+    """Lock a byte, or give up; returns whether it had to wait. Raises OSError, and ImportError on Windows."""
+    import fcntl
+
+    pause, ends = PAUSES[0], time.monotonic() + PATIENCE
+    waited = False
+    while True:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except (BlockingIOError, PermissionError):  # another process has it: EAGAIN or EACCES, depending on the system
+            waited = True
+            if time.monotonic() >= ends:
+                return waited
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSES[1])
+        else:
+            return waited
+
+
+# --- Source hash ---
+
+COMPILED = ("aggregators", "kernels", "monoids")
+"""The packages whose functions are compiled; `kernels` also contains the compiler."""
+
+
+def hash_sources(*also: object) -> str:
+    """A hash of all source files that compile, and of further values of the caller.
+
+    Raises FileNotFoundError if there are no sources: without them versions cannot be distinguished.
+    """
+    digest = hashlib.blake2b(digest_size=12)
+    root = importlib.resources.files("sash")
+    sources = sorted(found for part in COMPILED for found in _sources(root / part, f"{part}/"))
+    if not sources:
+        raise FileNotFoundError("the sources of sash are not there")
+    for path, content in sources:
+        digest.update(path.encode() + b"\0" + content + b"\0")
+    digest.update(repr(also).encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Every source file, also of a package in a zip file (as Spark ships them)."""
+    for part in folder.iterdir():
+        if part.name.endswith(".py"):
+            yield path + part.name, part.read_bytes()
+        elif "." not in part.name and part.is_dir():
+            yield from _sources(part, f"{path}{part.name}/")
+
+
+# --- Packaged ---
+
+MANIFEST = "manifest.json"
+CHECKSUM_SIZE = 16
+
+_X86_V3 = "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave"
+
+
+def baseline() -> tuple[str, list[str]]:
+    """The CPU that packaged kernels are compiled for, by LLVM's name, and the features beyond the architecture's own.
+
+    The first version of 64-bit ARM has vectors of two floats and fused multiply-add: its generic CPU suffices.
+    """
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return "x86-64-v3", _X86_V3.split()
+    return "generic", []
+
+
+def build_key() -> str:
+    """A hash of what machine code depends on, except the CPU: sources, versions, ABI, and whether indices are checked.
+
+    Releases of one minor version of Python have the same ABI.
+    """
+    versions = numba.__version__, llvmlite.__version__, np.__version__, sysconfig.get_config_var("SOABI")
+    return hash_sources(versions, llvm.get_process_triple(), bool(numba.config.BOUNDSCHECK))
+
+
+class PackagedEntries:
+    """The kernels in a directory of the package. `target` is what they were compiled for: triple, CPU, features."""
+
+    def __init__(self, directory: Traversable, target: tuple[str, ...]) -> None:
+        self.path, self.target = directory, target
+
+    def load(self, name: str) -> memoryview | None:
+        """The content of an entry; None if it is damaged. Raises OSError if there is none."""
+        data = memoryview((self.path / name).read_bytes())
+        content = data[CHECKSUM_SIZE:]
+        return content if data[:CHECKSUM_SIZE] == _checksum(content) else None
+
+
+@functools.cache
+def packaged() -> PackagedEntries | None:
+    """The kernels of this package; None if there are none, or if this process cannot use them."""
+    directory = importlib.resources.files("sash") / "kernels" / "compiled"
+    try:
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+        fits = _fits(manifest)
+        target = tuple(map(str, manifest["target"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return PackagedEntries(directory, target) if fits else None
+
+
+def _fits(manifest: Any) -> bool:
+    """May kernels with this manifest run here? Not if the user has chosen Numba's target CPU."""
+    if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
+        return False
+    available = llvm.get_host_cpu_features()
+    return all(available.get(feature) for feature in manifest["features"]) and manifest["key"] == build_key()
+
+
+def write_packaged(folder: Path, target: tuple[str, ...], features: list[str], entries: dict[str, bytes]) -> None:
+    """Write kernels, by the names of their files, and the manifest with their requirements."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in entries.items():
+        (folder / name).write_bytes(_checksum(content) + content)
+    manifest = {"key": build_key(), "target": target, "features": features}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+
+
+def _checksum(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=CHECKSUM_SIZE).digest()
+
+
+# --- Cache ---
 
 PREFIX = "sash-kernels-"
 KEPT = 4

@@ -1,8 +1,11 @@
 """Fingerprints: a key for everything that the results of a monoid depend on.
 
-Machine code is cached under this key, in memory and on disk, so it covers everything that the code is compiled from:
-the instance's parameters, its class and methods, and for every function its code, constants, defaults, captured values
-and the globals it reads, followed through modules and called functions. Installed software is identified by name and
+Machine code is cached under this key, in memory and on disk, so it covers everything that the code is compiled
+from:
+the instance's parameters, its class and methods, and for every function its code, constants, defaults, captured
+values
+and the globals it reads, followed through modules and called functions. Installed software is identified by name
+and
 version; sash itself by name, because the cache directory is named by a hash of its sources (`cache.py`).
 
 State outlives versions: `state_key` identifies installed software without its version, and classes of sash without
@@ -10,6 +13,8 @@ their module, so that neither an update nor a moved module makes state unreadabl
 
     lambda x: scale(x) + settings.BIAS        the code, then   scale          and everything that it reads
                                                                settings.BIAS  its present value
+
+The origin of a function or class: the user, Python, sash, or installed software.
 """
 
 from __future__ import annotations
@@ -20,17 +25,64 @@ import enum
 import functools
 import hashlib
 import struct
+import sys
+import sysconfig
 import types
 import weakref
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.types import Type as NumbaType
 
-from sash.kernels.jit.origin import installed_name, release
 from sash.monoids.algebra import Monoid
+
+# --- Origin ---
+
+
+def installed_name(value: Any) -> tuple[str, str] | None:
+    """Module and name of a value in installed software; None for other values."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    origin = release(module)
+    found = sys.modules.get(module) if origin else None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return (module, name) if origin and found is value else None
+
+
+@functools.cache
+def release(module: str) -> str | None:
+    """The installed software of a module, with version and time of installation; None for a user's own code.
+
+    The time matters because a package under development is installed again with the same version.
+    """
+    root = module.partition(".")[0]
+    if root == "sash":
+        return "sash"
+    loaded = sys.modules.get(root)
+    file = getattr(loaded, "__file__", None)
+    if root in sys.stdlib_module_names and (file is None or _standard(Path(file))):
+        return "python"
+    version = getattr(loaded, "__version__", None)
+    if not file or not version or not _installed(Path(file)):
+        return None
+    return f"{root} {version} {Path(file).stat().st_mtime_ns if Path(file).exists() else ''}"
+
+
+def _installed(file: Path) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(file.parts)
+
+
+def _standard(file: Path) -> bool:
+    folders = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return not _installed(file) and any(file.is_relative_to(folder) for folder in folders)
+
+
+# --- Code fingerprint ---
 
 APART = frozenset({"dump", "load", "name", "returns", "same", "typed"})
 """Attributes of a monoid that compiled code never reads, and that are not part of the key."""

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from sash.aggregators.base import STORED, fields
-from sash.aggregators.btree_nodes import BTreeNodes
+from sash.aggregators.btree import BTreeNodes
 from sash.kernels.jit.numba_arrays import Ring, RingLevels, Rows, columns_of
 from sash.kernels.jit.numba_methods import NATIVE
 from sash.kernels.jit.numba_struct import POOLS, StateType, StructSpec, StructSpecType, get_field, ratio

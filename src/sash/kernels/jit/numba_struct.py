@@ -32,7 +32,7 @@ from numba.extending import (
 )
 
 from sash.aggregators.base import STORED, Aggregator, fields
-from sash.aggregators.btree_nodes import BTreeNodes
+from sash.aggregators.btree import BTreeNodes
 from sash.kernels.jit.code_fingerprint import fingerprint
 from sash.kernels.jit.numba_arrays import (
     ColumnsType,

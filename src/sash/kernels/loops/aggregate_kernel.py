@@ -16,7 +16,7 @@ from sash.aggregators.base import Aggregator
 from sash.kernels.jit.code_fingerprint import NotKeyed
 from sash.kernels.jit.compile import NotCompiled, machine_code
 from sash.kernels.jit.numba_struct import StructSpec
-from sash.kernels.loops import range_loops
+from sash.kernels.loops import structure_loops as range_loops
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, States
 from sash.kernels.loops.columnar import AggregateError, Columnar
 

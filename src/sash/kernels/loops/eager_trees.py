@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.aggregators.btree_nodes import ARITY, CHILD, FLAGS, INNER
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.time_ordered import Time
 from sash.kernels.jit.numba_arrays import column

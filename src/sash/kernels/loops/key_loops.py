@@ -1,6 +1,7 @@
 """Hash tables of the live engine, compiled: from keys to slots, and from bytes to codes.
 
-Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot or
+Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot
+or
 code plus one, so that 0 is an empty place:
 
     table      hash │ slot + 1 │ hash │ slot + 1 │ …
@@ -8,6 +9,8 @@ code plus one, so that 0 is an empty place:
 
 The functions are plain Python, with the same results interpreted. Therefore hashes have 63 bits: Python's integers,
 masked, and 64-bit arithmetic agree.
+
+Hashes of texts: polynomials modulo two primes below 2**31, so that plain Python and compiled code agree.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from sash.kernels.jit.numba_methods import NATIVE
-from sash.kernels.loops.loop_cache import with_python_integers
+from sash.kernels.loops.loop_cache import call_loop, with_python_integers
+
+# --- Key loops ---
 
 HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
 """The columns of a record: its hash (-1: the slot is free), the last call that touched it, null bits, and words."""
@@ -319,3 +325,29 @@ def count_uses(codes: Any, by: int, uses: Any) -> int:
             after = uses[code] > 0
             changed += int(after) - int(before)
     return changed
+
+
+# --- Hashing ---
+
+
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A 62-bit hash of each text data[offsets[i] : offsets[i + 1]].
+
+    >>> import numpy as np
+    >>> hash_texts(np.array([0, 1, 2]), np.frombuffer(b"aa", np.uint8)).tolist()[0]
+    762356760737
+    """
+    out = np.zeros(len(offsets) - 1, np.int64)
+    call_loop(hash_all, "", (np.ascontiguousarray(offsets), np.ascontiguousarray(data), out))
+    return out.astype(np.uint64)
+
+
+@with_python_integers
+def hash_all(offsets: Any, data: Any, out: Any) -> None:
+    """Fill `out` with the hash of each text."""
+    for i in range(len(out)):
+        one, two = 1, 1
+        for j in range(offsets[i], offsets[i + 1]):
+            one = (one * 257 + data[j] + 1) % 2147483647
+            two = (two * 65599 + data[j] + 1) % 2147483629
+        out[i] = (one << 31) | two

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.aggregators.btree_nodes import BTreeNodes, checked_arity
+from sash.aggregators.btree import BTreeNodes, checked_arity
 from sash.aggregators.time_ordered import TimeOrdered, require_time
 from sash.kernels.jit.state_layout import DTYPES, NotColumnar
 from sash.kernels.loops import timed_loops

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from sash.columns.failed_rows import warn_failed
 from sash.engine import Operator
-from sash.engine.chunked import ChunkedExecutor, over_sorted
-from sash.engine.failed_results import warn_failed
+from sash.engine.sorted_batches import ChunkedExecutor, over_sorted
 from sash.plan.query import Query
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import WorkerTask, rechunk

@@ -44,7 +44,7 @@ def plan_batch(query: Query, data: Any) -> Any:
     if split is not None:
         return in_ranges(data, bound_query, split, result)
     task = PartitionTask(query, bound_query.schema, time.time())
-    return plainly_named(in_order(data, bound_query)).mapInArrow(by_value(task, f"sash: {outline(query)}"), result)
+    return plainly_named(sorted_by_key(data, bound_query)).mapInArrow(by_value(task, f"sash: {outline(query)}"), result)
 
 
 def explain_batch(query: Query, data: Any) -> list[str]:
@@ -87,7 +87,7 @@ def result_schema(bound_query: BoundQuery, given: StructType, mode: str = "sorte
     return StructType([kept.get(field.name, field) for field in spark_schema(bound_query.output(mode)).fields])
 
 
-def in_order(data: Any, bound_query: BoundQuery) -> Any:
+def sorted_by_key(data: Any, bound_query: BoundQuery) -> Any:
     """Partition rows by key, and sort them by time and tie-breakers."""
     keys = [key(data, name) for name in bound_query.by]
     together = data.repartition(*keys) if keys else data.repartition(1)

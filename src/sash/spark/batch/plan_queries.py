@@ -21,7 +21,7 @@ from sash.plan import validation
 from sash.plan.combined_query import bind_member
 from sash.plan.queries import Queries
 from sash.plan.query import Query
-from sash.spark.batch.plan_batch import in_order, plan_batch, require_order, result_schema
+from sash.spark.batch.plan_batch import plan_batch, require_order, result_schema, sorted_by_key
 from sash.spark.batch.queries_task import SECTION, TOGETHER, QueriesTask, Sections, struct_name
 from sash.spark.batch.range_split import may_split
 from sash.spark.batch.time_ranges import why_not_split
@@ -106,7 +106,7 @@ def _one_pass(members: dict[str, Query], data: Any) -> tuple[Any, dict[str, Any]
     for number, fields in enumerate(structs.values()):
         inner = StructType([StructField(f"f{i}", field.dataType) for i, field in enumerate(fields)])
         output.add(StructField(struct_name(number), inner))
-    ordered = plainly_named(in_order(data, next(iter(bound.values()))))
+    ordered = plainly_named(sorted_by_key(data, next(iter(bound.values()))))
     task = by_value(QueriesTask(sections, time.time()), f"sash: queries {', '.join(members)}")
     rows = ordered.mapInArrow(task, output).persist()
     found = {}

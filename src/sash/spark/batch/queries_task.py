@@ -16,12 +16,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.engine import QueriesOperator
-from sash.engine.chunked import is_chunkable
-from sash.engine.shared_chunks import SharedChunks
-from sash.plan.combined_query import CombinedQuery
+from sash.engine.sorted_batches import SharedChunks, is_chunkable
+from sash.plan.combined_query import CombinedQuery, tagged_batch, tagged_schema
 from sash.plan.queries import Queries
 from sash.plan.query import Query
-from sash.plan.tagged_results import tagged_batch, tagged_schema
 from sash.spark.batch.partition_task import ROWS, warn_of
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.worker_io import WorkerTask, rechunk

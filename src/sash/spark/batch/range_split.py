@@ -3,28 +3,48 @@
     histogram of times ── one action ──▶ time ranges, and pieces of them
     rows ──▶ pack: blobs by piece ──▶ repartition by range, sort by piece ──▶ operator ──▶ each range's own results
 
-Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and sending
+Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and
+sending
 single rows to Python would cost more than the windows.
+
+KeyHistogram: a histogram of the times of large keys, from one pass over unsorted rows, without a shuffle.
+
+    a chunk of rows ──▶ by key, sorted ──▶ runs of rows ──▶ (key, low, high, rows, weight) for each
+
+Only keys with a large share of a chunk have runs; the rows of all others are counted together. It is the only
+action
+that a split runs, and its result is small.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from sash.columns.keys import key_column, keys_of
+from sash.columns.time_numbers import since
+from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
-from sash.plan.time_axis import Number
-from sash.spark.batch.key_histogram import KeyHistogram, buckets_of
-from sash.spark.batch.pack_ranges import OWN, PACKED, PIECE, RANGE, PackRanges
-from sash.spark.batch.partial_carry import PartialFold
-from sash.spark.batch.range_task import RangeTask
-from sash.spark.batch.shuffle_routing import LargeKey, ShuffleRouting
+from sash.plan.time_axis import Number, TimeAxis
+from sash.spark.batch.range_task import (
+    OWN,
+    PACKED,
+    PIECE,
+    RANGE,
+    LargeKey,
+    PackRanges,
+    PartialFold,
+    RangeTask,
+    ShuffleRouting,
+)
 from sash.spark.batch.time_ranges import (
     Buckets,
     Lookback,
@@ -39,7 +59,93 @@ from sash.spark.column_exprs import plainly_named, quoted
 from sash.spark.job_names import job, outline
 from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, bytes_of, collected, spark_schema
-from sash.spark.stream.sharding import labels, spark_hash
+from sash.spark.stream.pack_shards import labels, spark_hash
+from sash.spark.worker_io import rechunk
+
+# --- Key histogram ---
+
+CHUNK = 1_000_000
+"""Rows that are read together: only their keys and times."""
+
+RUNS = 64
+"""Runs for each range that is wanted: the bounds of ranges are then about 1/64 of a range off."""
+
+LOW, HIGH, ROWS, WEIGHT, HOT = "low", "high", "rows", "weight", "hot"
+
+
+class KeyHistogram:
+    """Computes runs in a worker from batches of keys, times and weights.
+
+    The last column is the weight of a row: the number of rows that it represents in a sample.
+    """
+
+    def __init__(self, schema: pa.Schema, by: tuple[str, ...], axis: TimeAxis, ranges: int, gap: Number | None) -> None:
+        self.schema, self.by, self.axis, self.ranges, self.gap = schema, by, axis, ranges, gap
+
+    def output(self) -> pa.Schema:
+        """The schema of the runs: the columns of the key, named by position, then bounds and counts."""
+        number = pa.float64() if self.axis.kind == "float" else pa.int64()
+        keys = [pa.field(f"key{i}", self.schema.field(name).type) for i, name in enumerate(self.by)]
+        return pa.schema(
+            [*keys, (LOW, number), (HIGH, number), (ROWS, pa.int64()), (WEIGHT, pa.int64()), (HOT, pa.bool_())]
+        )
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rechunk(batches, self.schema, CHUNK):
+            yield self.runs(batch)
+
+    def runs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The runs of a chunk."""
+        time, timed = self.axis.numbers(batch.column(self.axis.column))
+        batch, time = batch.filter(pa.array(timed)), time[timed]
+        weight = batch.column(batch.num_columns - 1).to_numpy()
+        keys = keys_of([key_column(batch.column(name)) for name in self.by], len(time))
+        counts = np.bincount(keys.codes, minlength=keys.count)
+        # a key with a share of 1 / ranges of all rows has at least this share of the chunks where it is not rare
+        hot = counts >= max(1.0, len(time) / (8 * self.ranges))
+        width = max(1, len(time) // (RUNS * self.ranges))
+        found = []
+        for code in np.flatnonzero(hot):
+            rows = np.flatnonzero(keys.codes == code)
+            buckets = self._buckets(time[rows], weight[rows], width)
+            of = pa.array(np.full(len(buckets.rows), code))
+            values = (buckets.low, buckets.high, buckets.rows, buckets.weight, np.ones(len(of), np.bool_))
+            columns = [*(column.take(of) for column in keys.columns), *map(pa.array, values)]
+            found.append(pa.RecordBatch.from_arrays(columns, schema=self.output()))
+        cold = ~hot[keys.codes]
+        return pa.concat_batches([*found, self._others(int(cold.sum()), int(weight[cold].sum()))])
+
+    def _buckets(self, time: Numbers, weight: Ints, width: int) -> Buckets:
+        """The runs of one key: `width` rows each, and split at the longest gaps, where sessions may end."""
+        order = np.argsort(time, kind="stable")
+        time, weight = time[order], weight[order]
+        starts = np.arange(0, len(time), width)
+        if self.gap is not None:
+            gaps = since(time[1:], time[:-1])
+            wide = np.flatnonzero(gaps > self.gap)
+            longest = wide[np.argsort(gaps[wide], kind="stable")[-RUNS * self.ranges :]]
+            starts = np.union1d(starts, longest + 1)
+        ends = np.append(starts[1:], len(time))
+        return Buckets(time[starts], time[ends - 1], ends - starts, np.add.reduceat(weight, starts))
+
+    def _others(self, rows: int, weight: int) -> pa.RecordBatch:
+        """One row that counts the rows of all other keys."""
+        nulls = [pa.nulls(1, field.type) for field in self.output()][:-3]
+        counts = [pa.array([rows]), pa.array([weight]), pa.array([False])]
+        return pa.RecordBatch.from_arrays([*nulls, *counts], schema=self.output())
+
+
+def buckets_of(runs: pa.Table, keys: int) -> tuple[list[pa.Array], list[Buckets], int]:
+    """The distinct large keys as columns, the buckets of each, and the total number of rows."""
+    total = sum(runs.column(WEIGHT).to_pylist())
+    hot = runs.filter(runs.column(HOT)).combine_chunks()
+    found = keys_of([key_column(hot.column(i)) for i in range(keys)], hot.num_rows)
+    numbers = [hot.column(name).to_numpy() for name in (LOW, HIGH, ROWS, WEIGHT)]
+    chosen = [found.codes == code for code in range(found.count)] if hot.num_rows else []
+    return list(found.columns), [Buckets(*(column[one] for column in numbers)) for one in chosen], total
+
+
+# --- Range split ---
 
 ENOUGH = 1_000_000
 """The default number of rows for a range: two ranges of this size take about as long as one partition, and of five
@@ -48,7 +154,7 @@ times this size less time (docs/performance.md)."""
 FIRST, EACH = 2048, 16
 """The sample of each partition: this many first rows, then every n-th row."""
 
-HELD, ROWS = 2**25, 2**18
+HELD, BATCH_ROWS = 2**25, 2**18
 """The maximum bytes and rows of a piece: a worker holds one or two pieces."""
 
 MOST = 2048
@@ -82,7 +188,7 @@ def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
         return None
     lookback = Lookback.of(bound_query)
     columns, buckets, total = _histogram(data, bound_query, wanted, lookback.gap)
-    size = max(1, min(ROWS, HELD // _row_bytes(bound_query.schema)))
+    size = max(1, min(BATCH_ROWS, HELD // _row_bytes(bound_query.schema)))
     large: dict[int, LargeKey] = {}
     for place, one in enumerate(buckets):
         most = min(-(-one.total * wanted // max(total, 1)), MOST)

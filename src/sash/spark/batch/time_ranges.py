@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.engine.time_numbers import is_gap
+from sash.columns.time_numbers import is_gap
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.fallible import may_reject_rows
+from sash.plan.derived_columns import may_reject_rows
 from sash.plan.time_axis import Number
 
 

@@ -10,7 +10,7 @@ used only if it has the token of Spark's state, which stays the source of truth.
 from __future__ import annotations
 
 from sash.engine import Operator
-from sash.spark.stream.local_directory import ClaimedFile, LocalDirectory
+from sash.spark.stream.local_pages import ClaimedFile, LocalDirectory
 from sash.spark.stream.map_state_store import MapStateStore
 
 ALIVE = 4

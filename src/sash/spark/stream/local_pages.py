@@ -4,19 +4,44 @@
     │ page │ page   │ page   │ … │ index │ foot │      index: name, offset, size and checksum of each page
     └──────┴────────┴────────┴───┴───────┴──────┘      foot: the token of the state, where the index is, its checksum
 
-The file is a cache: all its pages equal those of Spark's state at the commit of this token, but some may be missing. A
-page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites the
+The file is a cache: all its pages equal those of Spark's state at the commit of this token, but some may be
+missing. A
+page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites
+the
 old index; the file is rewritten when more than half of it is obsolete.
+
+LocalDirectory: the files of live state in a directory of the executor, which its Python workers share.
+
+    SPARK_LOCAL_DIRS/             of one executor of one application; Spark removes it with the application
+      sash-live/                  mode 0700
+        3f9c…e1                   pages of the state with this token (`local_pages`), mode 0600
+        77ab….use                 a file that a worker has claimed, or that it left when it was killed
+
+The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that
+Spark
+has is exactly that version, whoever wrote it. A worker claims a file by renaming it, which only one process can do:
+a
+second attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A
+worker that fails leaves no file with a token.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from struct import Struct, error
 from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+
+# --- Local pages ---
 
 FOOT = Struct("<8s16sQQI4x")
 _MAGIC = b"SASHLIVE"
@@ -151,3 +176,181 @@ def _decoded(index: bytes) -> dict[str, PagePlace]:
     table = np.frombuffer(index, np.int64, 3 * count, 8).reshape(-1, 3).tolist()
     names = index[8 + 24 * count :].decode().split("\n") if count else []
     return {name: PagePlace(*row) for name, row in zip(names, table, strict=True)}
+
+
+# --- Local directory ---
+
+NAME = "sash-live"
+ROOTS = "SPARK_LOCAL_DIRS"
+"""Spark sets it for its workers: the directories of this executor, separated by commas."""
+
+STALE = 3600.0
+"""Files that were not written for this many seconds are deleted: a file is only a cache."""
+
+_TOKEN = re.compile("[0-9a-f]{32}")
+_PRIVATE = 0o600
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_cleaned: set[str] = set()
+"""Directories of executors where this process has deleted stale files already."""
+
+
+class LocalDirectory:
+    """A directory of files with at most `limit` bytes between micro-batches.
+
+    Raises OSError, also if the directory exists and is of another user, a link, or open to others.
+    """
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.limit = limit
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _require_own(os.fstat(self.descriptor), stat.S_ISDIR)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def of_worker(limit: int, shard: int) -> LocalDirectory | None:
+        """The directory for a shard in this Spark worker; None if there is none, or it cannot be used."""
+        roots = [root for root in os.environ.get(ROOTS, "").split(",") if root]
+        if not roots or limit <= 0 or not hasattr(os, "geteuid"):
+            return None
+        root = roots[shard % len(roots)]
+        try:
+            found = LocalDirectory(os.path.join(root, NAME), limit)
+        except OSError:
+            return None
+        if root not in _cleaned:
+            _cleaned.add(root)
+            delete_stale_files(root)
+        return found
+
+    def claim(self, token: str) -> ClaimedFile | None:
+        """Claim the file of this token, so that no other process gets it; None if it is missing or damaged."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        name = _random_name()
+        try:
+            os.rename(token, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except OSError:
+            return None
+        found = None
+        try:
+            found = self._opened(name, _OPEN)
+            found.pages.load(token)
+        except (OSError, ValueError):
+            self.delete(name) if found is None else found.discard()
+            return None
+        return found
+
+    def create(self) -> ClaimedFile | None:
+        """A new file; None if it cannot be created."""
+        try:
+            return self._opened(_random_name(), _OPEN | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            return None
+
+    def _opened(self, name: str, flags: int) -> ClaimedFile:
+        descriptor = os.open(name, flags, _PRIVATE, dir_fd=self.descriptor)
+        try:
+            _require_own(os.fstat(descriptor), stat.S_ISREG)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return ClaimedFile(self, name, LocalPages(descriptor, self.limit))
+
+    def publish(self, name: str, token: str) -> None:
+        """Rename a file to the token of its state, and delete the oldest files beyond the limit."""
+        os.rename(name, token, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        files = sorted(self._files(), key=lambda file: file[1].st_mtime, reverse=True)
+        total = 0
+        for other, found in files:
+            total += found.st_size
+            if other != token and (total > self.limit or time.time() - found.st_mtime > STALE):
+                self.delete(other)
+
+    def delete_stale(self) -> None:
+        """Delete the files that were not written for `STALE` seconds."""
+        for name, found in self._files():
+            if time.time() - found.st_mtime > STALE:
+                self.delete(name)
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        for name in os.listdir(self.descriptor):
+            with suppress(OSError):
+                yield name, os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def close(self) -> None:
+        """Close the directory; a second call does nothing."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class ClaimedFile:
+    """A file that only this process uses, until it is published for the next one, or discarded."""
+
+    def __init__(self, directory: LocalDirectory, name: str, pages: LocalPages) -> None:
+        self.directory, self.name, self.pages = directory, name, pages
+
+    def publish(self, token: str) -> None:
+        """Publish the pages as those of the state with this token. A file that cannot be published is deleted."""
+        try:
+            if self.pages.is_sparse:
+                self._rewrite()
+            if not self.pages.is_complete or not _TOKEN.fullmatch(token):
+                self.discard()
+                return
+            self.pages.write_index(token)
+            self.directory.publish(self.name, token)
+            self.pages.close()
+        except OSError:
+            self.discard()
+
+    def _rewrite(self) -> None:
+        other = self.directory.create()
+        if other is None:
+            self.pages.give_up()
+            return
+        self.pages.copy_to(other.pages)
+        self.discard()
+        self.name, self.pages = other.name, other.pages
+
+    def discard(self) -> None:
+        """Delete the file; a second call does nothing."""
+        if self.pages.descriptor >= 0:
+            self.pages.close()
+            self.directory.delete(self.name)
+
+
+def delete_stale_files(root: str) -> None:
+    """Delete stale files of killed applications, in this directory of Spark's and in its neighbours."""
+    # the directories of other executors stay: only their owner knows whether they are still in use
+    for path in Path(root).parent.glob(f"*/{NAME}"):
+        try:
+            other = LocalDirectory(str(path), 0)
+        except OSError:  # of another user, or gone
+            continue
+        other.delete_stale()
+        other.close()
+        with suppress(OSError):
+            if path.parent != Path(root):
+                path.rmdir()  # fails while there are files in it
+
+
+def _require_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    """Raises PermissionError unless a file is of this kind and only this user can access it."""
+    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError("the file or directory belongs to another user, or other users can access it")
+
+
+def _random_name() -> str:
+    return f"{secrets.token_hex(16)}.use"

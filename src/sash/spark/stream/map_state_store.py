@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.spark.stream.local_pages import LocalPages
-from sash.stores.envelope import decoding
+from sash.stores.pages import decoding
 
 _LZ4 = pa.Codec("lz4")
 _SIZE = Struct("<cI")

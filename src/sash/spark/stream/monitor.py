@@ -2,6 +2,31 @@
 
 query ──progress──▶ Monitor ──▶ batches, totals, warnings ──▶ a line, JSON, Prometheus
         Spark's own figures, and the progress of the shards (`progress`)
+
+Metrics of a monitored stream: a dict by names with units, and the text format of Prometheus.
+
+Names follow the rules of Prometheus: base units, `_total` for counters, `_seconds`, `_bytes`, `_ratio`.
+
+ProgressFeed: passes on the progress of a streaming query, from a listener or by polling.
+
+A classic session calls a listener for each micro-batch. Over Connect the progress is polled, because removing a
+listener can deadlock in Spark 4.3: the client waits for its thread while it holds a lock that this thread needs for
+the
+remaining events.
+
+MicroBatch: the counters of one micro-batch of a stream, the size of its state, its hot key and its latest row.
+
+StallTracker: finds out why the watermark of a stream stands still, and names the row that it follows.
+
+    kind      what happens                                            why the watermark stands still
+    idle      no rows arrive                                          there is no later time
+    future    one row is far ahead, and later rows are late           it follows that row
+    untimed   all rows that arrive have no time                       there is no later time
+    behind    rows arrive in time, none later than the latest so far  the source repeats earlier times
+
+Spark's watermark follows the latest time of all sources. So a silent source does not hold it back, but its next
+rows
+may be late; therefore it is reported, too.
 """
 
 from __future__ import annotations
@@ -10,14 +35,467 @@ import json
 import sys
 import threading
 import time
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TextIO
 
-from sash.spark.stream import monitor_metrics
-from sash.spark.stream.micro_batch import LatestRow, MicroBatch, hottest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+from sash.spark.session import is_connect
 from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
-from sash.spark.stream.progress_feed import ProgressFeed
-from sash.spark.stream.watermark_stall import SilentSource, SourceTracker, Stall, StallTracker
+
+# --- Monitor metrics ---
+
+PREFIX = "sash_stream_"
+
+
+@dataclass(frozen=True)
+class StreamMetric:
+    """A metric: its name, its description, and the function that reads it from a monitor."""
+
+    name: str
+    help: str
+    value: Callable[[Monitor], float | None]
+
+    @property
+    def kind(self) -> str:
+        """The type in Prometheus."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+def _total(flow: str) -> Callable[[Monitor], float | None]:
+    return lambda monitor: monitor.totals[flow]
+
+
+def _last(read: Callable[[MicroBatch], float | None]) -> Callable[[Monitor], float | None]:
+    return lambda monitor: None if monitor.last is None else read(monitor.last)
+
+
+METRICS = (
+    StreamMetric("batches_total", "Micro-batches.", lambda monitor: monitor.batch_count),
+    StreamMetric("batch_seconds_total", "Time of all micro-batches.", lambda monitor: monitor.batch_seconds),
+    StreamMetric("rows_total", "Input rows, without malformed ones.", _total("rows_in")),
+    StreamMetric("results_total", "Rows of results.", _total("rows_out")),
+    StreamMetric("late_rows_total", "Rows below the watermark.", _total("late")),
+    StreamMetric("untimed_rows_total", "Rows without a time, or too far ahead of the clock.", _total("untimed")),
+    StreamMetric("malformed_rows_total", "Rows that could not be parsed.", _total("malformed")),
+    StreamMetric("failed_rows_total", "Rows on which an aggregate failed.", _total("failed")),
+    StreamMetric("failed_results_total", "Results on which an aggregate failed.", _total("failed_results")),
+    StreamMetric("pages_read_total", "Pages read from Spark's state.", _total("pages_read")),
+    StreamMetric("pages_local_total", "Pages read from files of executors instead.", _total("pages_local")),
+    StreamMetric("pages_written_total", "Pages written to Spark's state.", _total("pages_written")),
+    StreamMetric("state_read_bytes_total", "Bytes read from Spark's state.", _total("bytes_read")),
+    StreamMetric("state_written_bytes_total", "Bytes written to Spark's state.", _total("bytes_written")),
+    StreamMetric("batch_rows", "Input rows of the last micro-batch.", _last(lambda batch: batch.rows_in)),
+    StreamMetric("batch_seconds", "Time of the last micro-batch.", _last(lambda batch: batch.seconds)),
+    StreamMetric("keys", "Keys in the state.", _last(lambda batch: batch.keys)),
+    StreamMetric("elements", "Elements that windows need, and rows that wait.", _last(lambda batch: batch.elements)),
+    StreamMetric("state_bytes", "Size of the state.", _last(lambda batch: batch.state_bytes)),
+    StreamMetric(
+        "watermark_lag_seconds",
+        "How far the watermark is behind the latest time.",
+        _last(lambda batch: batch.lag if batch.lag_unit == "s" else None),
+    ),
+    StreamMetric(
+        "watermark_lag",
+        "How far the watermark is behind the latest time, in units of a numeric time column.",
+        _last(lambda batch: None if batch.lag_unit == "s" else batch.lag),
+    ),
+    StreamMetric(
+        "watermark_stalled_seconds",
+        "How long the watermark has stood still; 0 while it moves.",
+        lambda monitor: 0.0 if monitor.stall is None else monitor.stall.seconds,
+    ),
+    StreamMetric("silent_sources", "Sources without rows, while others have some.", lambda m: len(m.silent_sources)),
+    StreamMetric(
+        "hot_key_ratio",
+        "Share of the key with the most rows in the rows of its shard, in the last micro-batch.",
+        _last(lambda batch: None if batch.hot_key is None else batch.hot_key.share),
+    ),
+)
+"""All metrics, in the order in which they are written."""
+
+
+def as_dict(monitor: Monitor) -> dict[str, Any]:
+    """The metrics that have a value, by name; then what is not a number: the query, the hot key, and the warnings."""
+    values = {one.name: one.value(monitor) for one in METRICS}
+    found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    hot = None if monitor.last is None else monitor.last.hot_key
+    if hot is not None:
+        found |= {"hot_key": hot.key, "hot_key_shard": hot.shard}
+    return found | {"warnings": monitor.warnings} | monitor.identity
+
+
+def prometheus(monitor: Monitor) -> str:
+    """The metrics in the text format of Prometheus, with the query as labels.
+
+    The hot key is not a label: Prometheus would keep a time series for each key that was ever hot.
+    """
+    labels = _labels(monitor.identity)
+    lines = []
+    for one in METRICS:
+        value = one.value(monitor)
+        if value is not None:
+            name = PREFIX + one.name
+            lines += [f"# HELP {name} {one.help}", f"# TYPE {name} {one.kind}", f"{name}{labels} {value:.17g}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(identity: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in identity.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# --- Micro batch ---
+
+HOT_SHARE = 0.5
+"""The share of a shard's rows from which a key is reported as hot."""
+FAIR = 2
+"""A key is hot only if it has this many times the average rows of a key."""
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """The key with the most rows of a micro-batch."""
+
+    key: str
+    shard: int
+    rows: int
+    share: float
+    """Its share of the rows of its shard in this micro-batch."""
+    is_hot: bool
+    """Does it have at least half of the rows of its shard, and twice the average rows of a key?"""
+
+    def __str__(self) -> str:
+        return f"key {self.key} has {self.share:.0%} of the rows of shard {self.shard}, {self.rows:,}"
+
+
+@dataclass(frozen=True)
+class LatestRow:
+    """The row with the latest time so far: the watermark is `lateness` behind it."""
+
+    time: float
+    """In units of the time column."""
+    nanoseconds: int
+    """The length of a unit; 0 for a numeric time column."""
+    key: str | None
+    shard: int | None
+    batch: int
+
+    @property
+    def seconds(self) -> float | None:
+        """The time in seconds since 1970; None for a numeric time column."""
+        return self.time * self.nanoseconds / 1e9 if self.nanoseconds else None
+
+    @property
+    def time_text(self) -> str:
+        """The time as text: a timestamp in UTC, or a number."""
+        if self.seconds is None:
+            return f"{self.time:,.15g}"
+        try:
+            return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)).isoformat()
+        except OverflowError:  # Python has no years beyond 9999
+            return f"{self.seconds:,.0f} s after 1970"
+
+    def __str__(self) -> str:
+        key = f" of key {self.key}" if self.key else ""
+        shard = "" if self.shard is None else f", shard {self.shard}"
+        return f"the row{key} at {self.time_text} (batch {self.batch}{shard})"
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The counters of one micro-batch, and the size of the state after it."""
+
+    number: int
+    at: float
+    """When it began, in seconds since 1970."""
+    rows_in: int
+    rows_out: int
+    seconds: float
+    late: int
+    untimed: int
+    malformed: int
+    lag: float | None
+    """How far the watermark is behind the latest time so far: in seconds, or in units of a numeric time column."""
+    lag_unit: str
+    """"s" for seconds, else empty."""
+    keys: int
+    elements: int
+    """Elements kept for later windows, and rows in the reorder buffer."""
+    state_bytes: int
+    pages_read: int
+    pages_written: int
+    bytes_read: int
+    bytes_written: int
+    pages_local: int = 0
+    """Pages read from files of live state on the executors, instead of Spark's state."""
+    failed: int = 0
+    failed_results: int = 0
+    hot_key: HotKey | None = None
+    """The key with the most rows."""
+    sources: tuple[tuple[str, int], ...] = ()
+    """Spark's description of each source, and its number of rows."""
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows_in / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counters by names with their units, for JSON."""
+        hot = self.hot_key
+        lag = "watermark_lag_seconds" if self.lag_unit == "s" else "watermark_lag"
+        return {
+            "batch": self.number,
+            "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds"),
+            "batch_seconds": self.seconds,
+            "batch_rows": self.rows_in,
+            "batch_results": self.rows_out,
+            "batch_late_rows": self.late,
+            "batch_untimed_rows": self.untimed,
+            "batch_malformed_rows": self.malformed,
+            "batch_failed_rows": self.failed,
+            "batch_failed_results": self.failed_results,
+            "rows_per_second": round(self.rows_per_second, 3),
+            lag: self.lag,
+            "keys": self.keys,
+            "elements": self.elements,
+            "state_bytes": self.state_bytes,
+            "batch_pages_read": self.pages_read,
+            "batch_pages_written": self.pages_written,
+            "batch_read_bytes": self.bytes_read,
+            "batch_written_bytes": self.bytes_written,
+            "batch_pages_local": self.pages_local,
+            "hot_key": None if hot is None else hot.key,
+            "hot_key_ratio": None if hot is None else round(hot.share, 4),
+            "hot_key_shard": None if hot is None else hot.shard,
+        }
+
+    def __str__(self) -> str:
+        words = [f"batch {self.number}", f"{self.rows_in:,} rows", f"{self.rows_per_second:,.0f} rows/s"]
+        words += (
+            [] if self.lag is None else [f"watermark {self.lag:,.1f}{self.lag_unit and f' {self.lag_unit}'} behind"]
+        )
+        words += [f"{self.keys:,} keys", f"{self.late:,} late"]
+        words += [f"{self.untimed:,} untimed"] if self.untimed else []
+        words += [f"{self.malformed:,} malformed"] if self.malformed else []
+        words += [f"{self.failed:,} failed"] if self.failed else []
+        words += [f"{self.failed_results:,} failed results"] if self.failed_results else []
+        words += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
+        return " · ".join(words)
+
+
+def hottest(shards: Iterable[Mapping[str, Any]]) -> HotKey | None:
+    """The key with the most rows among the hot keys of the shards; None if no shard reports one."""
+    named = [one for one in shards if one.get("hot_key") and one.get("rows_in")]
+    rows, keys = sum(one["rows_in"] for one in named), sum(one["sampled_keys"] for one in named)
+    found = []
+    for one in named:
+        count = one["hot_rows"]
+        share = count / one["rows_in"]
+        fair = max(share * one["sampled_keys"], count / rows * keys)  # in its shard, or in all of them
+        found.append(HotKey(one["hot_key"], one["shard"], count, share, share >= HOT_SHARE and fair >= FAIR))
+    return max(found, key=lambda one: (one.is_hot, one.rows), default=None)
+
+
+def _size(count: int) -> str:
+    size, units = float(count), iter(("B", "KB", "MB", "GB"))
+    unit = next(units)
+    while size >= 1000 and unit != "GB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+# --- Progress feed ---
+
+
+class ProgressListener(StreamingQueryListener):  # type: ignore[misc]
+    """Passes on the progress of one query."""
+
+    def __init__(self, query: Any, take: Callable[[Any], None]) -> None:
+        self.run, self.take = str(query.runId), take
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Does nothing: the query has started already."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        if str(event.progress.runId) == self.run:
+            self.take(event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Does nothing: a monitor has its own clock."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Does nothing: the monitor is closed by its user."""
+
+
+class ProgressFeed:
+    """Calls `take` with each progress of a query, from a thread, until it is closed."""
+
+    SECONDS = 0.5
+    """Seconds between two reads of the progress, where it is polled."""
+
+    def __init__(self, query: Any, take: Callable[[Any], None]) -> None:
+        self.query, self.take = query, take
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._listener: ProgressListener | None = None
+        self._streams = _classic_streams()
+        if self._streams is not None:
+            self._listener = ProgressListener(query, take)
+            self._streams.addListener(self._listener)
+        else:
+            self._thread = threading.Thread(target=self._poll, name="sash monitor", daemon=True)
+            self._thread.start()
+
+    def _poll(self) -> None:
+        last = None
+        while not self._closed.wait(self.SECONDS):
+            try:
+                progress = self.query.lastProgress
+                if progress is not None and progress["batchId"] != last:
+                    for one in self.query.recentProgress:
+                        self.take(one)
+                    last = progress["batchId"]
+            except Exception:  # the session has ended, and `close` of the monitor reports it
+                return
+
+    def close(self) -> None:
+        """Stop: a listener is removed, a thread ends."""
+        self._closed.set()
+        if self._listener is not None:
+            self._streams.removeListener(self._listener)
+            self._listener = None
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+def _classic_streams() -> Any:
+    """The streams of the active classic session; None if there is none, or it is one of Connect."""
+    session = SparkSession.getActiveSession()
+    return None if session is None or is_connect(session) else session.streams
+
+
+# --- Watermark stall ---
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Why a watermark stands still."""
+
+    kind: Literal["idle", "future", "untimed", "behind"]
+    seconds: float
+    """How long no row was later than `row`."""
+    row: LatestRow | None
+    """The row with the latest time, which the watermark follows; None if no row had a time."""
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class SilentSource:
+    """A source without rows, while others have some."""
+
+    number: int
+    """Its place among the sources, from 0."""
+    description: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"source {self.number} has had no rows for {self.seconds:,.0f} s, while others had: {self.description}; "
+            "the watermark follows the others, so that its next rows may be late"
+        )
+
+
+class StallTracker:
+    """Follows the latest time of a stream. `after`: seconds without a later time before a stall is reported."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.row: LatestRow | None = None
+        self.advanced_at: float | None = None
+        """When the latest time last advanced; before the first time, when the first rows arrived."""
+        self.rows = self.late = self.untimed = 0
+        """Counters of the micro-batches since then."""
+
+    def take(self, batch: MicroBatch, latest: LatestRow | None) -> None:
+        """Add a micro-batch and its row with the latest time."""
+        if self.advanced_at is None:
+            self.advanced_at = batch.at
+        if latest is not None and (self.row is None or latest.time > self.row.time):
+            self.row, self.advanced_at = latest, batch.at + batch.seconds
+            self.rows = self.late = self.untimed = 0
+            return
+        self.rows += batch.rows_in + batch.malformed
+        self.late += batch.late
+        self.untimed += batch.untimed + batch.malformed
+
+    def found(self, now: float) -> Stall | None:
+        """Why the watermark stands still, at a time in seconds since 1970; None if it does not."""
+        if self.advanced_at is None:
+            return None
+        seconds = max(0.0, now - self.advanced_at)
+        row = self.row
+        timed = self.rows - self.untimed
+        if row is not None and self.late and 2 * self.late >= timed:
+            return Stall("future", seconds, row, self._future(row))
+        if seconds < self.after:
+            return None
+        still = f"the watermark has stood still for {seconds:,.0f} s"
+        at = "" if row is None else f"; it follows {row}"
+        if not self.rows:
+            return Stall("idle", seconds, row, f"{still}: no rows have come{at}")
+        if not timed:
+            return Stall("untimed", seconds, row, f"{still}: none of {self.rows:,} rows has a time{at}")
+        return Stall("behind", seconds, row, f"{still}: none of {timed:,} rows is later{at}")
+
+    def _future(self, row: LatestRow) -> str:
+        ahead = None if row.seconds is None or self.advanced_at is None else row.seconds - self.advanced_at
+        clock = f", {ahead:,.0f} s ahead of the clock" if ahead is not None and ahead > 0 else ""
+        return (
+            f"{self.late:,} of {self.rows:,} rows since batch {row.batch} are late: {row} is ahead of them{clock}, and "
+            "the watermark follows it. Set ahead= of the query to the maximum time that a row may be ahead of the "
+            "clock, and start with a new checkpointLocation"
+        )
+
+
+class SourceTracker:
+    """Follows the sources of a stream."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.last_rows: dict[int, float] = {}
+        """When each source last had rows."""
+        self.descriptions: dict[int, str] = {}
+
+    def take(self, batch: MicroBatch) -> None:
+        """Add a micro-batch."""
+        for number, (description, rows) in enumerate(batch.sources):
+            self.descriptions[number] = description
+            if rows or number not in self.last_rows:
+                self.last_rows[number] = batch.at
+
+    def silent(self) -> list[SilentSource]:
+        """The sources that had no rows for `after` seconds, while another one had."""
+        last = max(self.last_rows.values(), default=0.0)
+        return [
+            SilentSource(number, self.descriptions[number], last - since)
+            for number, since in self.last_rows.items()
+            if last - since >= self.after
+        ]
+
+
+# --- Monitor ---
 
 LineFormat = Literal["text", "json"]
 
@@ -87,11 +565,11 @@ class Monitor:
 
     def as_dict(self) -> dict[str, Any]:
         """The metrics by names with their units: totals, the last micro-batch, the hot key, the warnings."""
-        return monitor_metrics.as_dict(self)
+        return as_dict(self)
 
     def prometheus(self) -> str:
         """The metrics in the text format of Prometheus."""
-        return monitor_metrics.prometheus(self)
+        return prometheus(self)
 
     def update(self) -> Monitor:
         """Read Spark's recent progress, whose last report may come after the end of the query."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from sash.engine.metrics import Metrics
+    from sash.engine.intake.progress import Metrics
     from sash.spark.stream.map_state_store import MapStateStore
 
 OBSERVED = "sash"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import CombinedQuery
-from sash.plan.tagged_results import query_schema, tagged_batch
+from sash.plan.combined_query import CombinedQuery, query_schema, tagged_batch
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 

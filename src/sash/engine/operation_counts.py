@@ -1,0 +1,166 @@
+"""Count the calls of ⊕ of queries on a sample: combined into one plan, and each alone.
+
+The queries are planned first. Then the monoids of the plan are replaced by ones that count, which run interpreted:
+the
+same structures compute the same ⊕ in the same order.
+
+Counting ⊕: a monoid that behaves as another and counts `combine`, `inverse` and `picks_right`.
+
+`picks_right` of a selective monoid decides as `combine` does, so it counts as one ⊕.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.columns.keys import decode
+from sash.engine.intake.input_checks import record_batch
+from sash.engine.operator import Operator
+from sash.engine.shared_output import SharedOperator
+from sash.monoids.algebra import Monoid
+from sash.plan.category_order import schema_with_categories
+from sash.plan.combined_query import CombinedQuery
+from sash.plan.planner import Plan
+from sash.plan.queries import Queries
+from sash.plan.query import Query
+
+# --- Op counter ---
+
+
+class OpCounter(Monoid):
+    """A monoid that counts.
+
+    >>> from sash.aggregators import DABA
+    >>> from sash.monoids import Max
+    >>> counter = OpCounter(Max())
+    >>> window = DABA(counter)
+    >>> window.insert(3); counter.calls
+    1
+    """
+
+    interpreted_only = "it counts its calls in Python"
+
+    def __init__(self, monoid: Monoid) -> None:
+        self.monoid = monoid
+        self.calls = 0
+        self.identity, self.empty, self.declares_empty = monoid.identity, monoid.empty, monoid.declares_empty
+        self.commutative, self.selective, self.exact = monoid.commutative, monoid.selective, monoid.exact
+        self.lift, self.lower, self.same = monoid.lift, monoid.lower, monoid.same  # type: ignore[method-assign]
+        self.policy_value = monoid.policy_value  # type: ignore[method-assign]
+        self.order_statistic, self.most_frequent, self.on_tree = (  # type: ignore[method-assign]
+            monoid.order_statistic, monoid.most_frequent, monoid.on_tree,
+        )  # fmt: skip
+        if monoid.inverse is not None:
+            self.inverse = self._inverse
+
+    def combine(self, a: Any, b: Any) -> Any:
+        self.calls += 1
+        return self.monoid.combine(a, b)
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        self.calls += 1
+        return self.monoid.picks_right(a, b)
+
+    def _inverse(self, total: Any, oldest: Any) -> Any:
+        self.calls += 1
+        assert self.monoid.inverse is not None
+        return self.monoid.inverse(total, oldest)
+
+    def lifted(self, row: tuple[Any, ...]) -> Any:
+        return self.monoid.lifted(row)
+
+    @property
+    def arity(self) -> tuple[int, int | None]:
+        return self.monoid.arity
+
+    def taken(self) -> int:
+        """The number of calls since the last call of this method."""
+        calls, self.calls = self.calls, 0
+        return calls
+
+
+# --- Counted run ---
+
+MOST_ROWS = 10_000
+"""The rows of a sample that are read: interpreted, a row takes some tens of microseconds a query."""
+
+
+@dataclass(frozen=True)
+class CountedOperations:
+    """The number of ⊕ on a sample, of queries that share a state: combined, and each alone."""
+
+    schema: pa.Schema
+    rows: int
+    duration: float
+    """The time from the first row of the sample to the last, in units of the time column; 0 without one."""
+    together: int
+    apart: dict[str, int]
+
+
+class CountingOperator(Operator):
+    """An operator that counts its ⊕."""
+
+    def __init__(self, query: Query, schema: pa.Schema) -> None:
+        self.counters: list[OpCounter] = []  # before the base opens the state, which takes the plan
+        super().__init__(query, schema)
+
+    def _plan(self, schema: pa.Schema) -> Plan:
+        found = super()._plan(schema)
+        counters, states, aggregates = [], [], list(found.bound_query.aggregates)
+        for group in found.states:
+            counted = []
+            for member in group:  # those that are lowered from the first one's state take no ⊕
+                counter = OpCounter(member.aggregate.monoid)
+                counters.append(counter)
+                aggregates[member.number] = replace(member.aggregate, monoid=counter)
+                counted.append(replace(member, aggregate=aggregates[member.number]))
+            states.append(tuple(counted))
+        bound_query = replace(found.bound_query, aggregates=tuple(aggregates))
+        self.counters = counters
+        return replace(found, bound_query=bound_query, states=tuple(states))
+
+    def taken(self) -> int:
+        """The number of ⊕ since the last call of this method."""
+        return sum(counter.taken() for counter in self.counters)
+
+
+class CountingSharedOperator(CountingOperator, SharedOperator):
+    """An operator of a combined query that counts its ⊕."""
+
+
+def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
+    """Count the calls of ⊕ of each group of queries on the first rows of a frame.
+
+    Raises what `Operator.process` raises.
+    """
+    batch = sample if isinstance(sample, pa.RecordBatch) else record_batch(sample, None)
+    batch = batch.slice(0, MOST_ROWS)
+    found = []
+    for group in queries.groups():
+        apart = {name: _counted(query, batch) for name, query in group.members.items()}
+        first, *others = group.members.values()
+        together = apart[next(iter(apart))] if all(first == one for one in others) else _counted(group, batch)
+        schema = schema_with_categories(batch)
+        found.append(CountedOperations(schema, batch.num_rows, _duration(group, schema, batch), together, apart))
+    return found
+
+
+def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) -> float:
+    axis = group.bind(schema).time
+    if axis is None:
+        return 0.0
+    times, timed = axis.numbers(decode(batch.column(axis.column)))
+    return float(np.ptp(times[timed])) if timed.any() else 0.0
+
+
+def _counted(query: Query, batch: pa.RecordBatch) -> int:
+    made = CountingSharedOperator if isinstance(query, CombinedQuery) else CountingOperator
+    operator = made(query, schema_with_categories(batch))
+    operator.taken()  # resets the counts: creating an aggregate computes samples
+    operator.process(batch)
+    operator.finish()
+    return operator.taken()
