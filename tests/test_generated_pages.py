@@ -17,7 +17,7 @@ def test_the_tables_of_structures_are_the_catalogue(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [reference.FOLDER / "aggregates.md", reference.FOLDER / "windows.md"], ids=lambda p: p.stem
+    "path", [reference.FOLDER / f"{name}.md" for name in ("aggregates", "modules", "windows")], ids=lambda p: p.stem
 )
 def test_the_reference_is_the_code(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == reference.pages()[path], f"{path.name} is behind: run `make format`"

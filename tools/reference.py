@@ -2,10 +2,12 @@
 
 docs/reference/aggregates.md    each function: its signature, its docstring, and the structures that the planner chooses
 docs/reference/windows.md       each window: its signature and its docstring
+docs/reference/modules.md       each package: its docstring, and the first line of each module
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Container, Iterable
@@ -201,9 +203,41 @@ def windows_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def modules_page() -> str:
+    """The page of all packages, read from the sources: nothing is imported."""
+    root = Path(sash.__file__).parent
+    lines = [
+        "# Modules",
+        "",
+        "What lives in each package, for readers of the code. [ARCHITECTURE.md](../../ARCHITECTURE.md) has the ideas",
+        "and the ways of calls through them.",
+    ]
+    for path in sorted(root.rglob("__init__.py")):
+        name = ".".join(path.parent.relative_to(root.parent).parts)
+        modules = [one for one in sorted(path.parent.glob("*.py")) if not one.stem.startswith("__")]
+        lines += ["", f"## {name}", "", "```text", *_docstring(path).splitlines(), "```"]
+        if path.parent != root:
+            lines += ["", "| module | |", "|---|---|"]
+            lines += [f"| `{one.stem}` | {_summary(one)} |" for one in modules]
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _summary(path: Path) -> str:
+    text = _docstring(path).split("\n\n")[0].replace("\n", " ")
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
 def pages() -> dict[Path, str]:
     """The pages, by path."""
-    return {FOLDER / "aggregates.md": aggregates_page(), FOLDER / "windows.md": windows_page()}
+    return {
+        FOLDER / "aggregates.md": aggregates_page(),
+        FOLDER / "modules.md": modules_page(),
+        FOLDER / "windows.md": windows_page(),
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-r"""The nodes of the B-tree of `AugmentedBTree` and `FiBA`: allocation, entries, children, search.
+r"""The B-tree of `AugmentedBTree` and `FiBA`: nodes, updates, range queries, invariants.
+
+Nodes: allocation, entries, children, search.
 
     node     times   t0   t1   t2                     between MIN_ARITY and 2·MIN_ARITY children,
              vals    v0   v1   v2                     the root at least 2; one entry less than children;

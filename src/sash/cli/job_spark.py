@@ -1,4 +1,4 @@
-"""Run a job on Spark in batch, and what batch and streams share. `job_spark_stream` runs streams.
+"""Run a job on Spark: as a batch, or as a stream.
 
 Run a job as a stream on Spark, to the end of the available rows or until it is stopped, with a checkpoint.
 """

@@ -1,4 +1,4 @@
-"""Execute a query as of the rows of a spine: aggregates over the events before each row, on tables in memory.
+"""Point-in-time queries on tables in memory: aggregates over the events before each row of a spine.
 
     events ──▶ in order ──▶ inputs ─────────────────┐
                   │                                 ▼

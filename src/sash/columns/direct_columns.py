@@ -1,4 +1,6 @@
-"""Lag, delta and pct_change on whole columns: values at two positions of each window, without a structure.
+"""Aggregates of whole columns that need no structure: lag and changes, exponential weights, weighted means.
+
+Lag, delta and pct_change: values at two positions of each window.
 
 rows      a  b  c  d  e          n = 2, at e
                 ▲     ▲

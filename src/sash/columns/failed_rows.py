@@ -1,4 +1,4 @@
-"""Rows on which an aggregate fails, for `Options(failed="side")`: found before they enter the state.
+"""Rows and results on which an aggregate fails, for `Options(failed="side")`: rows are found before they enter state.
 
     rows ──▶ expressions ──▶ lift of each aggregate that may fail ──▶ rows that enter windows
                  │                          │

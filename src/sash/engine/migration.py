@@ -1,4 +1,4 @@
-"""Migrate the state of one query to another: `Query.migrate`.
+"""Migrate the state of one query to another: `Query.migrate`; count the elements of keys in a store.
 
     snapshot, store ──▶ operator of the old query ──transfer──▶ operator of the new query ──▶ snapshot, store
 

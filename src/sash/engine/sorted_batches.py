@@ -1,4 +1,4 @@
-"""Execute a query on batches sorted by key and time without state, a piece at a time.
+"""Execute one query or several on batches sorted by key and time, a piece at a time, without state if possible.
 
     batches   ▢ ▢ ▢ ▢ ▢ ▢ ▢ …
     piece 1   ├──────────┼┤                 the last peers wait: more of them may follow

@@ -1,4 +1,6 @@
-"""Dicts of NumPy arrays. A masked value is null, NaN is a value; null results are NaN, NaT, None, or masked.
+"""Dicts of columns as frames: NumPy arrays, or lists and other sequences.
+
+NumPy arrays: a masked value is null, NaN is a value; null results are NaN, NaT, None, or masked.
 
 Dicts of sequences of Python: lists, tuples, and columns of other libraries among them. Results are lists.
 """

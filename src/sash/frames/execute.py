@@ -1,4 +1,4 @@
-"""Run queries on frames: convert the columns that a query reads to Arrow, and the results to the kind of frame.
+"""Run queries on frames, also as of a spine: columns become Arrow, and results the kind of frame.
 
 frame ──▶ Arrow ─┬─▶ stateless execution, for results at each row ──────┬─▶ in the input's order ──▶ frame
                  └─▶ rows sorted ──▶ operator, mode "sorted", else ─────┘

@@ -1,4 +1,4 @@
-"""A directory of Parquet files that has each result exactly once.
+"""A directory of Parquet or CSV files that has each result exactly once.
 
     results/                       only files that are published: any reader of Parquet may read the directory
       000000000001.parquet         the results of step 1

@@ -1,4 +1,4 @@
-"""A function as a sink: it is called with the results of each step and an id.
+"""A function as a sink: it is called with the results of each step and an id. They are in an outbox until then.
 
 The outbox: the pending results of a step as a page of the store, for sinks that cannot hold pending results.
 

@@ -1,4 +1,4 @@
-"""A topic of Kafka as a source.
+"""Topics of Kafka as a source and as a sink.
 
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 

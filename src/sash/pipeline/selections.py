@@ -1,4 +1,4 @@
-"""Filter the rows of a source by a condition, and select columns for a sink.
+"""What a pipeline selects: rows of a source by a condition, columns for a sink, rows for the side output.
 
 The side output of a pipeline: rows that enter no window, with the reason.
 

@@ -1,4 +1,4 @@
-"""The protocol of a source: batches of rows from a position, each with the position after it.
+"""The protocol of a source, and an iterable as one: batches of rows, each with the position after it.
 
     position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 

@@ -1,4 +1,4 @@
-"""Derived columns: inputs of an aggregate that are expressions, or columns under a condition.
+"""Derived columns: inputs of an aggregate that are expressions, or columns under a condition; what of them may fail.
 
     sum(expr("price * qty"), where="ok")      price * qty where ok      null where the condition does not hold
     count(where="ok")                         true where ok             the rows that count

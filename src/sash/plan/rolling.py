@@ -1,4 +1,4 @@
-"""rolling: a query and data in one call.
+"""rolling and as_of: a query and data in one call.
 
 as_of: a query, a spine and events in one call.
 

@@ -54,7 +54,7 @@ def _is_alike(tree: Node, schema: pa.Schema) -> bool:
     if isinstance(tree, CallNode) and tree.function == "is null":
         return isinstance(tree.arguments[0], ColumnNode)
     if isinstance(tree, CallNode):
-        return tree.function in ALIKE and all(_is_alike(part, schema) for part in tree.parts)
+        return tree.function in ALIKE and all(_is_alike(operand, schema) for operand in tree.parts)
     return isinstance(tree, LiteralNode) and tree.kind in ("int", "text", "bool")
 
 

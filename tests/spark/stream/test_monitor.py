@@ -24,7 +24,7 @@ class FinishedQuery:
 
 
 def progress(number: int, name: str = "sash 1000 ab", **counts: Any) -> dict[str, Any]:
-    flows = dict.fromkeys(sash.spark.stream.progress.FLOWS, 0)
+    flows = dict.fromkeys(sash.spark.stream.shard_progress.FLOWS, 0)
     row = flows | {"greatest": None, "watermark": None, "shards": []} | counts
     return {"batchId": number, "durationMs": {"triggerExecution": 500}, "observedMetrics": {name: row, "other": {}}}
 

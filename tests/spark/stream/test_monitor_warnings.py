@@ -11,7 +11,7 @@ import pytest
 import sash.spark
 from sash.cli.page.watched_stream import WatchedStream
 from sash.spark.stream.monitor import METRICS, Monitor
-from sash.spark.stream.progress import FLOWS
+from sash.spark.stream.shard_progress import FLOWS
 
 MINUTE = 60
 

@@ -1,4 +1,4 @@
-"""NewestResults: keeps the newest results of a query, and those of chosen keys, in bounded memory.
+"""NewestResults: keeps the newest results of a query and of chosen keys in bounded memory, and gives them as JSON.
 
     a call of the query ──add──▶ batches, by reference ──since──▶ rows of a chosen key
     (its own thread)             at most ROWS rows                (threads of the server)

@@ -1,4 +1,4 @@
-"""WatchedOperator: observes the calls of an operator, or of a pipeline's operator.
+"""WatchedOperator: observes the calls of an operator or of a pipeline: counters, latencies, rates.
 
     op.process(batch) ──▶ results, seconds ──▶ counters, a histogram, a reference to the results
                                                         ▲

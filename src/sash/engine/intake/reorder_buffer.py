@@ -1,4 +1,4 @@
-"""The reorder buffer: rows at or above the watermark W, in sorted runs that are merged as they grow in number.
+"""The reorder buffer: rows at or above the watermark W, in sorted runs that are merged; the order of sorted input.
 
     W
     ▼

@@ -1,4 +1,4 @@
-"""Quantiles, the median among them, over narrow windows of whole columns.
+"""Quantiles, the median among them, over whole columns: in narrow windows, and in wide ones.
 
 Windows of up to `NARROW` keys are sorted arrays. Eight ranges of rows are processed at once, so that a vector holds
 the

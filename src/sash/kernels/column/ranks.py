@@ -1,4 +1,6 @@
-r"""Rank the keys of a chunk of rows: numbers from 0, all distinct, in the order of the keys and then of the rows.
+r"""Ranks over whole columns: of the keys of a chunk, of the last key of a window; sets of ranks; modes.
+
+The keys of a chunk of rows get numbers from 0, all distinct, in the order of the keys and then of the rows.
 
 A radix sort by the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are
 equal

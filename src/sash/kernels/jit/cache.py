@@ -1,4 +1,4 @@
-"""The on-disk cache of machine code.
+"""The cache of machine code: on disk, in a wheel, behind a lock, named by a hash of our sources.
 
 Numba does not notice a change in a function that a cached function calls. So the cache is in a directory named by a
 hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale

@@ -1,4 +1,4 @@
-"""Loops over the timers of slots.
+"""Loops over the timers of slots, and over rows that wait for later rows.
 
 retain            evict the elements that no window needs
 set_timers        set timers, and find the slots that expire

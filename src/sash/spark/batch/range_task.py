@@ -1,4 +1,4 @@
-"""RangeTask: runs a query on time ranges of keys in a Spark worker, after the shuffle of a split.
+"""Time ranges of keys on Spark: packed before the shuffle of a split, unpacked and run by RangeTask after it.
 
 (range, piece, own, blob) sorted ──▶ rows of a piece, sorted ──▶ ChunkedExecutor or Operator ──▶ the range's own
 results

@@ -12,5 +12,5 @@
 `map_state_store`  a store on Spark's state; `checkpoint`: its header, its pages, and the check of its query
 `watermark_codec`  converts times to those of Spark's watermark, and back
 `side_output`      late, untimed and malformed rows, in addition to the results
-`progress`         counters of a shard, as columns that Spark sums; `monitor` follows a running query by them
+`shard_progress`   counters of a shard, as columns that Spark sums; `monitor` follows a running query by them
 """

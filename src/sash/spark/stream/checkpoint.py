@@ -1,4 +1,4 @@
-"""Refuse a checkpoint that has the state of another query, on the driver, before the stream starts.
+"""Checkpoints of streams: the header of a shard, the pages, and the check on the driver before a stream starts.
 
     start() ──▶ the stream header of a shard in the checkpoint ──same query──▶ Spark starts the stream
                                     │

@@ -44,7 +44,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
 from sash.spark.session import is_connect
-from sash.spark.stream.progress import FLOWS, LEVELS, OBSERVED
+from sash.spark.stream.shard_progress import FLOWS, LEVELS, OBSERVED
 
 # --- Monitor metrics ---
 

@@ -1,4 +1,4 @@
-"""PackShards: the rows of a partition as blobs, one or more for each shard, before the shuffle.
+"""Before the shuffle: keys get shards, and PackShards makes blobs of the rows of a partition, for each shard.
 
     shard  max_ts   rows    side     malformed
     4      null     blob                          rows of shard 4
@@ -46,7 +46,7 @@ from sash.columns.keys import key_column, key_text, keys_of
 from sash.columns.watermark import WatermarkTracker
 from sash.spark.arrow_ipc import blob_batch, blob_of, blob_slices
 from sash.spark.row_groups import grouped
-from sash.spark.stream.progress import ShardProgress
+from sash.spark.stream.shard_progress import ShardProgress
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
 from sash.spark.worker_io import WorkerTask, rechunk
 

@@ -34,7 +34,7 @@ from sash.spark.session import STREAM_SETTINGS
 from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.spark_types import arrow_schema, spark_schema, wire
 from sash.spark.stream.pack_shards import PackShards
-from sash.spark.stream.progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
+from sash.spark.stream.shard_progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
 from sash.spark.stream.shard_task import ShardProcessor
 from sash.spark.stream.stream_spec import ERROR, GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards

@@ -44,7 +44,7 @@ from sash.spark.stream.checkpoint import StreamHeader
 from sash.spark.stream.live_state import LiveState
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.pack_shards import labels, with_rows
-from sash.spark.stream.progress import PROCESSED, ShardOutput, ShardProgress
+from sash.spark.stream.shard_progress import PROCESSED, ShardOutput, ShardProgress
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.worker_io import message_only
 from sash.state.root_page import has_state
