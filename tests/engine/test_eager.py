@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.engine.eager_operator import EagerOperator
 from tests.shared.effort import THOROUGH, share
 from tests.shared.queries import SCALES, given_windows, queries

@@ -17,8 +17,8 @@ from sash.engine import Operator
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import compare_with_reference, run_step
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference, run_step
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.test_eager import (
     NEW_KEY_WITHOUT_ROWS,
     RETRACTED,

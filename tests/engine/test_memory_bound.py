@@ -20,7 +20,7 @@ from sash.engine.live_backend import LiveBackend
 from sash.plan.byte_size import byte_size
 from sash.stores import MemoryStore
 from sash.testing import assert_same
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.effort import share
 from tests.shared.queries import rewritten
 from tests.shared.small_state import small_buckets

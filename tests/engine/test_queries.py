@@ -12,8 +12,8 @@ from sash.engine.op_counter import OpCounter
 from sash.engine.shared_output import SharedOperator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
+from tests.behaviour.differential import compare
 from tests.engine.counting import CountingStore
-from tests.engine.differential import compare
 from tests.shared.several_queries import SharedCase, shared_cases
 from tests.shared.streams import StreamStep
 from tests.testing.stream_text import SCHEMA, rows
