@@ -173,6 +173,20 @@ def test_rows_of_windows_on_eager_operators(name: str) -> None:
     assert collected([*found, operator.finish()]) == right
 
 
+@pytest.mark.parametrize("emit", ["final", "eager"])
+@pytest.mark.parametrize("closed", ["left", "right", "both", "neither"])
+def test_rows_of_windows_on_times_that_are_floats(closed: Any, emit: Any) -> None:
+    rows = stream(16, 60)
+    right = {number: ids(some) for number, some in expected(rows, between(-4, 0, closed)).items()}
+    table = pa.table({"k": [row["k"] for row in rows], "t": [row["t"] / 4 for row in rows], "id": [*range(60)]})
+    query = query_of(sash.Time(1.0, closed=closed), lateness=0.5, emit=emit)
+    operator = query.operator(table.schema)
+    found = [operator.process(table.slice(at, 7).combine_chunks()) for at in range(0, 60, 7)]
+    assert collected([*found, operator.finish()]) == right
+    if emit == "final":
+        assert collected(query.run(table)) == right
+
+
 @pytest.mark.parametrize("name", [name for name in WINDOWS if not name.endswith("ahead")])
 def test_rows_of_windows_in_a_loop(name: str) -> None:
     """One event at a time: peers are those pushed before."""
@@ -272,6 +286,29 @@ def test_lookups_at_a_time(name: str, emit: Any) -> None:
         assert operator.snapshot() == before
     with pytest.raises(ValueError, match="watermark"):
         operator.lookup({"k": ["a"]}, at=rows[-1]["t"] - 7)
+
+
+@pytest.mark.parametrize("closed", ["left", "right", "neither"])
+@pytest.mark.parametrize("name", ["time", "count", "session", "lifetime"])
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_lookups_with_ends_as_those_of_a_spine(name: str, closed: Any, emit: Any) -> None:
+    rows = stream(15, 50)
+    window = sash.Time(4, closed=closed) if name == "time" else WINDOWS[name][0]
+    operator = query_of(window, lateness=6, emit=emit).operator(SCHEMA)
+    operator.process(batch(rows))
+    for now in range(rows[-1]["t"] - 5, rows[-1]["t"] + 8):
+        for row in operator.lookup({"k": ["a", "b"]}, at=now, closed=closed).to_pylist():
+            mine = [one for one in rows if one["k"] == row["k"]]
+            right = [one for one in at_time(name, mine, now, closed) if "id" in one]
+            assert row["held"] == ids(right), (row, now)
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_lookups_of_forgotten_keys(emit: Any) -> None:
+    operator = query_of(sash.Count(9), lateness=0, emit=emit, forget=10).operator(SCHEMA)
+    operator.process(batch([{"k": "a", "t": 5, "id": 1}, {"k": "b", "t": 9, "id": 2}]))
+    found = [operator.lookup({"k": ["a", "b"]}, at=now)["held"].to_pylist() for now in (9, 15, 16, 19, 20)]
+    assert found == [[[1], [2]], [[1], [2]], [None, [2]], [None, [2]], [None, None]]
 
 
 @pytest.mark.parametrize("last", [1, 2, 3])

@@ -119,6 +119,19 @@ def test_sums_have_all_their_digits() -> None:
         assert whole["middle"][i].as_py() == streamed["middle"][i].as_py() == exact / held
 
 
+def test_extremes_of_nan() -> None:
+    """A NaN is a value, and takes precedence over every number; a null is none."""
+    nan, x = float("nan"), [3.0, None, float("nan"), 1.0, 2.0, 7.0, None, None]
+    table = pa.table({"t": range(8), "x": pa.array(x)})
+    low, high = [3.0, 3.0, nan, nan, nan, 1.0, 2.0, 7.0], [3.0, 3.0, nan, nan, nan, 7.0, 7.0, 7.0]
+    for window in (sash.Count(3), sash.Time(3)):
+        query = sash.Query(window, on="t", lateness=0, low=sash.min("x"), high=sash.max("x"))
+        operator = query.operator(table.schema)
+        for found in (query.run(table), pa.Table.from_batches([operator.process(table), operator.finish()])):
+            assert repr(found["low"].to_pylist()) == repr(low)
+            assert repr(found["high"].to_pylist()) == repr(high)
+
+
 # ---- several queries ----
 
 
@@ -178,8 +191,8 @@ def test_queries_that_differ_in_one_argument_keep_their_results_apart() -> None:
         "closed": sash.Query(sash.Time(6, closed="left"), **given, a=sash.sum("x")),
         "shift": sash.Query(sash.Time(6, shift=-2), **given, a=sash.sum("x")),
         "few": sash.Query(sash.Time(6), **given, min_periods=4, a=sash.sum("x")),
-        "ddof": sash.Query(sash.Time(6), **given, a=sash.var("x"), b=sash.var("x", ddof=0), c=sash.std("x", ddof=2)),
-        "quantile": sash.Query(sash.Time(6), **given, a=sash.quantile("x", q=0.2), b=sash.quantile("x", q=0.9)),
+        "ddof": sash.Query(sash.Time(6), **given, a=sash.var("x"), v=sash.var("x", ddof=0), c=sash.std("x", ddof=2)),
+        "quantile": sash.Query(sash.Time(6), **given, a=sash.quantile("x", q=0.2), v=sash.quantile("x", q=0.9)),
         "mean": sash.Query(sash.Time(6), **given, a=sash.mean("x"), s=sash.sum("x"), o=sash.sum("y")),
         "slide": sash.Query(sash.Time(6, every=2), **given, a=sash.sum("x"), m=sash.max("x")),
         "offset": sash.Query(sash.Time(6, every=2, offset=1), **given, a=sash.sum("x"), m=sash.max("x")),
@@ -261,8 +274,65 @@ def test_slides_by_rows(emit: Any) -> None:
         assert got == [size if at >= size else None for at in range(every, 21, every)]
 
 
-def local(zone: str, *parts: int) -> datetime:
-    return datetime(*parts, tzinfo=ZoneInfo(zone))  # type: ignore[misc,arg-type]
+def last_results(query: sash.Query, data: dict[str, list[Any]], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The last result of each row or slide of an operator that gets two rows a call."""
+    operator = query.operator(pa.table(data).schema)
+    count = len(next(iter(data.values())))
+    calls = [{name: values[at : at + 2] for name, values in data.items()} for at in range(0, count, 2)]
+    found: dict[Any, Any] = {}
+    for one in [*map(operator.process, calls), operator.finish()]:
+        for row in one.to_pylist():
+            found[row.get("_row", len(found))] = tuple(row[name] for name in names)
+    return [*found.values()]
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_rows_and_totals_at_slides_in_time(emit: Any) -> None:
+    """A slide with new rows gives the last rows, or all; one without gives none."""
+    data: dict[str, list[Any]] = {"t": [1, 2, 3, 4, 7, 8, 16, 17], "id": [*range(8)]}
+    for window, right in (
+        (sash.Count(3, every=sash.Time(4)), [(4, [0, 1, 2]), (8, [2, 3, 4]), (12, [3, 4, 5]), (20, [5, 6, 7])]),
+        (sash.Lifetime(every=sash.Time(4)), [(4, [0, 1, 2]), (8, [*range(5)]), (12, [*range(6)]), (20, [*range(8)])]),
+    ):
+        query = sash.Query(window, on="t", lateness=2, emit=emit, held=sash.collect("id"))
+        assert last_results(query, data, ("window_end", "held")) == right
+        if emit == "final":
+            table = query.run(pa.table(data))
+            assert [*zip(table["window_end"].to_pylist(), table["held"].to_pylist(), strict=True)] == right
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_windows_that_must_be_full(emit: Any) -> None:
+    data: dict[str, list[Any]] = {"t": [*range(6)], "x": [5, 1, 2, 8, 3, 4]}
+    query = sash.Query(sash.Count(3, full=True), on="t", lateness=1, emit=emit, n=sash.count(), high=sash.max("x"))
+    right = [(0, None, None), (1, None, None), (2, 3, 5), (3, 3, 8), (4, 3, 8), (5, 3, 8)]
+    assert sorted(last_results(query, data, ("t", "n", "high"))) == right
+    assert query.rewritten(emit="final").run(pa.table(data)).select(["n", "high"]).to_pylist() == [
+        {"n": n, "high": x} for _, n, x in right
+    ]
+    loop = sash.Window(sash.Count(3, full=True), sash.monoids.Max())
+    assert [loop.push(x) for x in data["x"]] == [high for _, _, high in right]
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_rows_of_equal_time_are_in_the_order_of_further_columns(emit: Any) -> None:
+    data: dict[str, list[Any]] = {"t": [1, 2, 2, 2, 2, 3], "q": [0, 3, 1, None, 2, 0], "id": [*range(6)]}
+    query = sash.Query(sash.Count(2), on=["t", "q"], lateness=9, emit=emit, held=sash.collect("id"))
+    right = [(0, [0]), (1, [4, 1]), (2, [0, 2]), (3, [1, 3]), (4, [2, 4]), (5, [3, 5])]
+    assert sorted(last_results(query, data, ("id", "held"))) == right
+    table = query.rewritten(emit="final").run(pa.table(data))
+    assert [*zip(table["id"].to_pylist(), table["held"].to_pylist(), strict=True)] == right
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_a_key_starts_anew_after_a_silence_longer_than_forget(emit: Any) -> None:
+    data: dict[str, list[Any]] = {"t": [1, 6, 11, 17, 18, 30], "id": [*range(6)]}
+    for window in (sash.Count(9), sash.Lifetime(), sash.Time(100)):
+        query = sash.Query(window, on="t", lateness=2, emit=emit, forget=5, held=sash.collect("id"))
+        right = [(0, [0]), (1, [0, 1]), (2, [0, 1, 2]), (3, [3]), (4, [3, 4]), (5, [5])]
+        assert sorted(last_results(query, data, ("id", "held"))) == right
+        if emit == "final":
+            assert query.run(pa.table(data))["held"].to_pylist() == [held for _, held in right]
 
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
@@ -333,6 +403,11 @@ def test_late_untimed_and_in_time() -> None:
     assert [(row["t"], row["n"]) for row in operator.finish().to_pylist()] == [(9, 5)]
     with pytest.raises(ValueError, match="after finish"):
         operator.process({"t": [99]})
+    for times, reached in (([9], 6), ([9, 4], 6), ([-(2**63) + 1], -(2**63)), ([2**63 - 1], 2**63 - 4)):
+        started = query.operator(pa.schema({"t": "int64"}))
+        started.process({"t": times})
+        assert started.watermark == reached
+        assert started.metrics.elements == 1
 
 
 def test_rules_for_late_rows() -> None:
@@ -362,8 +437,8 @@ def test_times_too_far_ahead_of_the_clock_are_untimed() -> None:
 def test_only_changes_are_emitted() -> None:
     query = sash.Query(3, on="t", lateness=0, emit="changes", high=sash.max("x"), rough=sash.sum("f"))
     exact = sash.Query(3, by="k", on="t", lateness=0, emit="changes", high=sash.max("x"))
-    rows = {"k": ["a"] * 7, "t": [*range(7)], "x": [5, 5, 5, 5, 1, 1, 1], "f": [0.5] * 7}
-    for one, right in ((exact, [0, 6]), (query, [0, 1, 2, 3, 4, 5, 6])):
+    rows = {"k": ["a"] * 8, "t": [*range(8)], "x": [5, 5, 5, 5, 1, 1, 1, 1], "f": [0.5] * 8}
+    for one, right in ((exact, [0, 6]), (query, [*range(8)])):
         operator = one.operator()
         found = [*operator.process(rows).to_pylist(), *operator.finish().to_pylist()]
         assert [row["t"] for row in found] == right
@@ -387,6 +462,41 @@ def test_eager_revisions_and_retractions() -> None:
     assert call((1, 0, True)) == []
     assert call((20, 4, False), (20, 6, False), (20, 0, True)) == [(20, 4, 7, 0)]
     assert operator.lookup({"k": ["a"]}, at=20).to_pydict() == {"k": ["a"], "high": [4], "n": [1]}
+
+
+def test_retractions_of_one_call_and_of_whole_slides() -> None:
+    given: dict[str, Any] = {"by": "k", "on": "t", "lateness": 100, "emit": "eager", "retract": "gone"}
+    schema = pa.schema({"k": "string", "t": "int64", "x": "int64", "gone": "bool"})
+    rows = {"k": ["a"] * 4, "t": [1, 1, 1, 9], "x": [5, 7, 6, 1], "gone": [False] * 4}
+    back = {"k": ["a"] * 2, "t": [1, 1], "x": [0, 0], "gone": [True] * 2}
+    operator = sash.Query(sash.Time(20), **given, held=sash.collect("x")).operator(schema)
+    operator.process(rows)
+    left = {(row["_row"], tuple(row["held"] or ())) for row in operator.process(back).to_pylist()}
+    assert left == {(0, (5,)), (1, ()), (2, ()), (3, (5, 1))}
+    assert operator.lookup({"k": ["a"]}, at=9)["held"].to_pylist() == [[5, 1]]
+    slides = sash.Query(sash.Time(4, every=4), **given, n=sash.count()).operator(schema)
+    slides.process(rows)
+    found = slides.process({"k": ["a"] * 3, "t": [1] * 3, "x": [0] * 3, "gone": [True] * 3}).to_pylist()
+    assert [(row["window_start"], row["n"], row["_revision"]) for row in found] == [(0, None, 1)]
+
+
+def test_a_call_that_fails_for_one_query_changes_none() -> None:
+    queries = sash.Queries(
+        patient=sash.Query(3, on="t", lateness=10, total=sash.sum("x")),
+        strict=sash.Query(2, on="t", n=sash.count()),
+        keyed=sash.Query(sash.Lifetime(), by="k", on="t", lateness=10, emit="eager", n=sash.count()),
+    )
+    schema = pa.schema({"k": "string", "t": "int64", "x": "int64"})
+    for store in (None, MemoryStore()):
+        operator, clean = queries.operator(schema, store=store), queries.operator(schema)
+        good = [{"k": ["a"] * 2, "t": [5, 6], "x": [1, 2]}, {"k": ["a"] * 2, "t": [7, 20], "x": [4, 8]}]
+        assert operator.process(good[0]) == clean.process(good[0])
+        before = operator.watermark, operator.metrics["patient"].rows_in
+        with pytest.raises(ValueError, match="lateness="):
+            operator.process({"k": ["a"] * 2, "t": [9, 3], "x": [100, 200]})
+        assert (operator.watermark, operator.metrics["patient"].rows_in) == before
+        assert operator.process(good[1]) == clean.process(good[1])
+        assert operator.finish() == clean.finish()
 
 
 def test_limits_of_integers() -> None:
@@ -433,6 +543,16 @@ def test_limits_of_integers() -> None:
 def test_queries_that_are_refused(arguments: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         sash.Query(**arguments, n=sash.count())
+
+
+def test_arguments_at_their_limits_are_accepted() -> None:
+    query = sash.Query(sash.Count(3), min_periods=3, n=sash.count("x"))
+    assert query.run(pa.table({"x": [1, 2, 3, 4]}))["n"].to_pylist() == [None, None, 3, 3]
+    loop = sash.Window(sash.Time(3), sash.monoids.Sum())
+    assert [loop.push(1, 5), loop.push(2, 5)] == [1, 3]
+    with pytest.raises(ValueError, match="time=4 is before 5, the last one"):
+        loop.push(4, 4)
+    assert loop.push(8, 6) == 11
 
 
 def test_columns_that_do_not_fit_are_named() -> None:

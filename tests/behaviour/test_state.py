@@ -328,6 +328,25 @@ def test_bounded_memory_changes_no_result(name: str, memory: int) -> None:
     assert store.read > len(batches) or memory > 1, "nothing ever left memory"
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_bounded_memory_with_a_store_that_fails(how: str) -> None:
+    """Keys whose pages may be older than they are stay in memory until they are written again."""
+    query, batches = query_of("rows"), calls(16, 8, "abcdefgh")
+    bounded, right = query.rewritten(options=sash.Options(memory=1)), in_any_order(clean(query, batches))
+    for at in range(2, 60, 3):
+        store = FaultyStore(MemoryStore(), at, how, seed=at)
+        operator, found = None, []
+        for one in [*batches, None]:
+            for attempt in range(2):
+                try:
+                    operator = operator or bounded.operator(SCHEMA, store=store)
+                    found.append(rows_of(operator.finish() if one is None else operator.process(one)))
+                    break
+                except Fault:
+                    assert attempt == 0
+        assert in_any_order(found) == right, at
+
+
 def test_keys_that_are_used_stay_in_memory_and_others_leave() -> None:
     query = sash.Query(3, by="k", total=sash.sum("x"), options=sash.Options(memory=400_000))
     store = WrittenStore()
@@ -492,6 +511,28 @@ def test_state_of_keys_that_nothing_needs_is_released() -> None:
         row = {"k": f"key {number}", "t": 10 * number, "x": 1, "f": 1.0, "s": "", "p": None}
         forgotten.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
     assert forgotten.metrics.keys == 1, "the last row waits for the watermark"
+
+
+@pytest.mark.parametrize("emit", ["final", "eager"])
+def test_when_a_key_leaves(emit: Any) -> None:
+    """A row at t is in windows up to t + 5, and a later row has one that begins after it."""
+    query = sash.Query(sash.Time(5), by="k", on="t", lateness=0, emit=emit, high=sash.max("x"))
+    operator = query.operator(SCHEMA, mode="given")
+    row = {"k": "a", "t": 10, "x": 1, "f": 1.0, "s": "", "p": None}
+    operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
+    kept = []
+    for now in (11, 14, 15, 16):
+        operator.advance(now)
+        kept.append(operator.metrics.keys)
+    assert kept == ([1, 1, 0, 0] if emit == "final" else [1, 1, 1, 0])
+    forgetful = sash.Query(sash.Count(9), by="k", on="t", lateness=0, emit=emit, forget=5, n=sash.count())
+    operator = forgetful.operator(SCHEMA, mode="given")
+    operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
+    found = []
+    for now in (11, 15, 16):
+        operator.advance(now)
+        found.append((operator.metrics.keys, operator.lookup({"k": ["a"]}, at=now)["n"].to_pylist()[0]))
+    assert found == [(1, 1), (1, 1), (0, 0)]
 
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
