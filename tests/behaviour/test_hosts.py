@@ -62,7 +62,7 @@ def test_threads_change_nothing(window: Any) -> None:
     """Each of the threads begins in the middle of keys and windows."""
     chance = random.Random(1)
     rows = 140_000
-    times = [number // 2 + chance.randrange(3) * (number % 7 == 0) for number in range(rows)]
+    times = [number // 3 + chance.randrange(3) * (number % 7 == 0) for number in range(rows)]
     table = pa.table(
         {"k": [number * 5 // rows for number in range(rows)], "t": times, "x": [n % 97 for n in range(rows)]}
     )
@@ -130,6 +130,12 @@ def test_extremes_of_nan() -> None:
         for found in (query.run(table), pa.Table.from_batches([operator.process(table), operator.finish()])):
             assert repr(found["low"].to_pylist()) == repr(low)
             assert repr(found["high"].to_pylist()) == repr(high)
+
+
+def test_sums_of_panes_that_cancel() -> None:
+    table = pa.table({"t": [0, 1, 2, 3], "x": [1e16, 1.0, -1e16, 1.0]})
+    found = sash.rolling(table, sash.Time(4, every=2), on="t", total=sash.sum("x"))
+    assert found["total"].to_pylist() == [1e16, 2.0, -1e16 + 1]
 
 
 # ---- several queries ----
@@ -320,6 +326,9 @@ def test_rows_of_equal_time_are_in_the_order_of_further_columns(emit: Any) -> No
     query = sash.Query(sash.Count(2), on=["t", "q"], lateness=9, emit=emit, held=sash.collect("id"))
     right = [(0, [0]), (1, [4, 1]), (2, [0, 2]), (3, [1, 3]), (4, [2, 4]), (5, [3, 5])]
     assert sorted(last_results(query, data, ("id", "held"))) == right
+    whole = query.operator(pa.table(data).schema)
+    found = [row for one in (whole.process(data), whole.finish()) for row in one.to_pylist()]
+    assert sorted((row["id"], row["held"]) for row in found) == right
     table = query.rewritten(emit="final").run(pa.table(data))
     assert [*zip(table["id"].to_pylist(), table["held"].to_pylist(), strict=True)] == right
 
@@ -464,6 +473,18 @@ def test_eager_revisions_and_retractions() -> None:
     assert operator.lookup({"k": ["a"]}, at=20).to_pydict() == {"k": ["a"], "high": [4], "n": [1]}
 
 
+def test_eager_results_that_have_not_changed_are_not_emitted_again() -> None:
+    for made in ({"total": sash.sum("f")}, {"high": sash.max("f")}, {"total": sash.sum("f"), "high": sash.max("f")}):
+        operator = sash.Query(sash.Time(5), on="t", lateness=9, emit="eager", **made).operator(
+            pa.schema({"t": "int64", "f": "float64"})
+        )
+        operator.process({"t": [1, 3], "f": [0.5, 0.5]})
+        found = operator.process({"t": [2], "f": [None]})
+        assert found.select(["t", "_row", "_revision"]).to_pylist() == [{"t": 2, "_row": 2, "_revision": 0}]
+        low = operator.process({"t": [2], "f": [-1.0]}).to_pylist()
+        assert [row["t"] for row in low] == ([2, 2, 3] if "total" in made else [2])
+
+
 def test_retractions_of_one_call_and_of_whole_slides() -> None:
     given: dict[str, Any] = {"by": "k", "on": "t", "lateness": 100, "emit": "eager", "retract": "gone"}
     schema = pa.schema({"k": "string", "t": "int64", "x": "int64", "gone": "bool"})
@@ -474,6 +495,10 @@ def test_retractions_of_one_call_and_of_whole_slides() -> None:
     left = {(row["_row"], tuple(row["held"] or ())) for row in operator.process(back).to_pylist()}
     assert left == {(0, (5,)), (1, ()), (2, ()), (3, (5, 1))}
     assert operator.lookup({"k": ["a"]}, at=9)["held"].to_pylist() == [[5, 1]]
+    counted = sash.Query(sash.Count(3), **given, held=sash.collect("t")).operator(schema)
+    counted.process({"k": ["a"] * 5, "t": [*range(5)], "x": [0] * 5, "gone": [False] * 5})
+    found = counted.process({"k": ["a"], "t": [0], "x": [0], "gone": [True]}).to_pylist()
+    assert [(row["t"], row["held"]) for row in found] == [(0, None), (1, [1]), (2, [1, 2])]
     slides = sash.Query(sash.Time(4, every=4), **given, n=sash.count()).operator(schema)
     slides.process(rows)
     found = slides.process({"k": ["a"] * 3, "t": [1] * 3, "x": [0] * 3, "gone": [True] * 3}).to_pylist()
@@ -567,6 +592,25 @@ def test_columns_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match="must not decrease"):
         falling.run(pa.table({"k": ["a", "a"], "g": [2, 1]}))
     assert falling.run(pa.table({"k": ["a", "b"], "g": [2, 1]}))["n"].to_pylist() == [1, 1]
+    for query in (falling, falling.rewritten(emit="eager")):
+        operator = query.operator(pa.schema({"k": "string", "g": "int64"}))
+        operator.process({"k": ["a", "b"], "g": [2, 3]})
+        with pytest.raises(ValueError, match="must not decrease"):
+            operator.process({"k": ["a"], "g": [1]})
+        assert operator.process({"k": ["a"], "g": [2]})["n"].to_pylist() == [2]
+
+
+def test_a_result_that_looks_ahead_waits_for_rows_at_the_end_of_its_window() -> None:
+    for closed, first in (("right", 0), ("left", 1)):
+        query = sash.Query(sash.Time(4, shift=2, closed=closed), by="k", on="t", lateness=0, held=sash.collect("t"))
+        operator = query.operator(pa.schema({"k": "string", "t": "int64"}), mode="given")
+        operator.process({"k": ["a", "a"], "t": [10, 11]})
+        assert operator.advance(12).num_rows == first
+        operator.process({"k": ["a"], "t": [12]})
+        rest = [*operator.advance(13).to_pylist(), *operator.finish().to_pylist()]
+        held = {row["t"]: row["held"] for row in rest}
+        assert held[11] == [10, 11, 12]
+        assert held.get(10, "left") == ([10, 11, 12] if closed == "right" else "left")
 
 
 @pytest.mark.parametrize("structure", ["DABA", "TwoStacks", "FlatFAT", "AMTA"])

@@ -183,6 +183,36 @@ def test_a_long_window_goes_to_segments_and_only_new_elements_are_written() -> N
     assert len(store.pages) < 40, "segments that no window needs stay in the store"
 
 
+def test_eager_pages_are_merged_and_rows_that_were_taken_back_stay_away() -> None:
+    schema = pa.schema([*SCHEMA, ("gone", pa.bool_())])
+    query = sash.Query(
+        {"t": sash.Time(12), "c": sash.Count(3)}, by="k", on="t", lateness=6, emit="eager", retract="gone",
+        texts=sash.collect("x"), n=sash.count(),
+    )  # fmt: skip
+    store, chance = MemoryStore(), random.Random(17)
+    operator, alone = query.operator(schema, store=store), query.operator(schema)
+    sizes = []
+    for number in range(90):
+        rows = [
+            {
+                "k": chance.choice("ab"),
+                "t": 2 * number + chance.randrange(4),
+                "x": number,
+                "gone": chance.random() < 0.2,
+            }
+            for _ in range(4)
+        ]
+        one = pa.RecordBatch.from_pylist(rows, schema=schema)
+        assert in_any_order([rows_of(operator.process(one))]) == in_any_order([rows_of(alone.process(one))])
+        sizes.append(sum(map(len, dict(store.items()).values())))
+        if number % 19 == 18:
+            operator = query.operator(schema, store=store)
+            assert operator.metrics.elements == alone.metrics.elements
+    assert max(sizes[45:]) < 2 * max(sizes[:45]), "pages of rows that have left stay"
+    keys = {"k": ["a", "b"]}
+    assert operator.lookup(keys).to_pylist() == alone.lookup(keys).to_pylist()
+
+
 class WrittenStore(MemoryStore):
     """Counts the bytes of pages that are written, and the pages that are read."""
 
@@ -424,6 +454,11 @@ def refuses(one: sash.Query, other: sash.Query, schema: pa.Schema, rows: Any) ->
 @pytest.mark.parametrize("name", OTHERS)
 def test_state_of_another_query_is_refused(name: str) -> None:
     refuses(sash.Query(**BASE), sash.Query(**(BASE | OTHERS[name])), SCHEMA, calls(7, 1, rows=1)[0])
+
+
+def test_state_of_other_periods_is_refused() -> None:
+    one, other = (sash.Query(**(BASE | {"min_periods": least})) for least in (2, 3))
+    refuses(one, other, SCHEMA, calls(7, 1, rows=1)[0])
 
 
 @pytest.mark.parametrize("name", SHIFTS)
