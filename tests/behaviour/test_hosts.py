@@ -6,6 +6,7 @@ many sizes, retractions, and the words with which rows are refused.
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -130,6 +131,17 @@ def test_extremes_of_nan() -> None:
         for found in (query.run(table), pa.Table.from_batches([operator.process(table), operator.finish()])):
             assert repr(found["low"].to_pylist()) == repr(low)
             assert repr(found["high"].to_pylist()) == repr(high)
+
+
+def test_sums_of_fractions_beside_spikes() -> None:
+    chance = random.Random(4)
+    x = [chance.choice([0.1, 0.3, -0.7, 1e-9, 1e16, -1e16]) for _ in range(200)]
+    table = pa.table({"t": range(200), "x": x})
+    for window, most in ((sash.Count(7), 1), (sash.Time(7), 4)):
+        found = sash.rolling(table, window, on="t", total=sash.sum("x"))["total"].to_pylist()
+        for i, total in enumerate(found):
+            exact = math.fsum(x[max(i - 6, 0) : i + 1])
+            assert abs(total - exact) <= most * math.ulp(exact), i
 
 
 def test_sums_of_panes_that_cancel() -> None:
