@@ -100,6 +100,18 @@ MUTANTS = {
         "if low + 1 >= until:",
         "test_definitions.py::test_rows_of_windows_on_operators",
     ),
+    "merged runs are not in the order of their least times": Mutant(
+        "engine/reorder_buffer.py",
+        "return tuple(sorted(chain.from_iterable(levels.values()), key=_LOW))",
+        "return tuple(chain.from_iterable(levels.values()))",
+        "test_hosts.py::test_rows_leave_in_the_order_of_time_further_columns_and_arrival",
+    ),
+    "rows of a failed call stay in the reorder buffer": Mutant(
+        "engine/reorder_buffer.py",
+        "self._state = mark",
+        "pass",
+        "test_state.py::test_a_store_that_fails_in_any_operation",
+    ),
     "tie-breakers do not order released rows": Mutant(
         "engine/reorder_buffer.py",
         "return _sorted(rows, self.ties) if self.ties and len(rows.time) > 1 else rows",

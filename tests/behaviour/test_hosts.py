@@ -431,6 +431,52 @@ def test_late_untimed_and_in_time() -> None:
         assert started.metrics.elements == 1
 
 
+@pytest.mark.parametrize("ties", [(), ("tie",), ("second", "tie")])
+def test_rows_leave_in_the_order_of_time_further_columns_and_arrival(ties: tuple[str, ...]) -> None:
+    """Rows of many calls of one row, of a few and of hundreds wait; a call that fails in between leaves no row."""
+    chance, limits = random.Random(20), (2**63 - 9, 2**63 - 2, -(2**63), -(2**63) + 3)
+    query = sash.Query(1, on=["t", *ties], lateness=0, late="error", id=sash.last("row"))
+    operator = query.operator(
+        pa.schema({"t": "int64", "tie": "string", "second": "int16", "row": "int64"}), mode="given"
+    )
+    waiting: list[tuple[Any, ...]] = []
+    reached, arrived = None, 0
+    columns_in_order = [("t", "tie", "second").index(name) for name in ("t", *ties)]
+
+    def place(row: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Nulls come last; the sort is stable, so rows that are equal stay in the order of arrival."""
+        return [(True,) if row[column] is None else (False, row[column]) for column in columns_in_order]
+
+    for number in range(140):
+        low = -(2**63) if reached is None else reached
+        rows = [
+            (
+                chance.choice(
+                    [max(low, number // 9 + chance.randrange(9)), *(limit for limit in limits if limit >= low)]
+                ),
+                chance.choice([None, "", "a", "b", "ß"]),
+                chance.choice([None, -2, 0, 1]),
+                arrived + i,
+            )
+            for i in range(chance.choice([1, 1, 1, 2, 7, 300 if number % 35 == 1 else 1]))
+        ]
+        arrived += len(rows)
+        columns = dict(zip(("t", "tie", "second", "row"), map(list, zip(*rows, strict=True)), strict=True))
+        assert operator.process(columns).num_rows == 0
+        waiting += rows
+        if number % 20 == 19:
+            with pytest.raises(ValueError, match="is late"):
+                operator.process({"t": [10**6, low - 1], "tie": ["z"] * 2, "second": [9] * 2, "row": [-1, -2]})
+        if number % 9 == 8:
+            reached = number // 9 + 2
+            waiting.sort(key=place)
+            gone = [row[3] for row in waiting if row[0] < reached]
+            waiting = waiting[len(gone) :]
+            assert operator.advance(reached)["id"].to_pylist() == gone
+            assert operator.metrics.elements <= len(waiting) + 1
+    assert operator.finish()["id"].to_pylist() == [row[3] for row in sorted(waiting, key=place)]
+
+
 def test_rules_for_late_rows() -> None:
     schema = pa.schema({"t": "int64"})
     flagged = sash.Query(2, on="t", lateness=0, late="flag", n=sash.count()).operator(schema)
