@@ -1,6 +1,6 @@
 """One word, one concept: no two modules or public classes share a name, and replaced names are not used again.
 
-Words are looked for in the package, its tests, tools, benchmarks and examples. Python files have at most 400 lines.
+Words are looked for in the package, its tests, tools, benchmarks and examples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ ROOT = Path(sash.__file__).parent
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = ("benchmarks", "examples", "src", "tests", "tools")
-MOST_LINES = 450
 
 SHARED_CLASSES = {
     # `sash.Count` is a window, `sash.monoids.Count` an aggregate, `Delta` likewise: classes are named after functions.
@@ -140,13 +139,3 @@ def test_replaced_words_are_found(name: str) -> None:
 @pytest.mark.parametrize("name", ["rolled_back", "test_the_bound_is_met", "toldo", "plane"])
 def test_ordinary_names_are_not_found(name: str) -> None:
     assert not has_old_word(name, OLD_WORDS)
-
-
-def test_no_file_has_more_than_400_lines() -> None:
-    found = {}
-    for path in all_sources():
-        with path.open("rb") as file:
-            count = sum(1 for _ in file)
-        if count > MOST_LINES:
-            found[str(path.relative_to(REPOSITORY))] = count
-    assert found == {}, "split these at a seam, by subject"

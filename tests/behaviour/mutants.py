@@ -428,7 +428,7 @@ MUTANTS = {
         "engine/live_engine.py",
         "oldest = below(time, forget, open_start=False).astype(self.numbers)",
         "oldest = below(time, forget, open_start=True).astype(self.numbers)",
-        "test_hosts.py::test_a_key_starts_anew_after_a_silence_longer_than_forget",
+        "test_hosts.py::test_a_key_restarts_after_forget",
     ),
     "forgotten keys keep their state": Mutant(
         "engine/key_retention.py",

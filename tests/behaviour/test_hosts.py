@@ -346,7 +346,7 @@ def test_rows_of_equal_time_are_in_the_order_of_further_columns(emit: Any) -> No
 
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
-def test_a_key_starts_anew_after_a_silence_longer_than_forget(emit: Any) -> None:
+def test_a_key_restarts_after_forget(emit: Any) -> None:
     data: dict[str, list[Any]] = {"t": [1, 6, 11, 17, 18, 30], "id": [*range(6)]}
     for window in (sash.Count(9), sash.Lifetime(), sash.Time(100)):
         query = sash.Query(window, on="t", lateness=2, emit=emit, forget=5, held=sash.collect("id"))
