@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_EN
 # $(call check,what,command): a title above the output, and what failed as the last line.
 check = @printf '\n--- %s\n' '$(1)'; $(2) || { printf '\nFAILED: %s\n' '$(1)' >&2; exit 1; }
 
-.PHONY: help demo test test-all test-part test-bounds test-cluster test-versions test-ui bench bench-spark bench-stream wheel docs pictures lint format clean venv
+.PHONY: help demo test test-all test-part test-bounds test-cluster test-versions test-ui mutants bench bench-spark bench-stream wheel docs pictures lint format clean venv
 .NOTPARALLEL:
 
 help: ## show this list
@@ -55,6 +55,9 @@ test-bounds:
 
 test-ui: venv ## the tests of the live page alone, in chromium
 	$(call check,pytest (browser),$(PY) -m pytest -m browser tests/cli/page)
+
+mutants: venv ## tests of the tests: with one line changed, tests/behaviour must fail: ARGS="watermark --jobs 4"
+	$(call check,mutants,$(PY) -m tests.behaviour.mutants $(ARGS))
 
 bench: EXTRAS := dev,sketches,stores,frames,spark,kafka,plot,cli,bench
 bench: venv ## the benchmarks: ARGS="..." is passed on

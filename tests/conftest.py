@@ -1,7 +1,7 @@
 """Hypothesis profiles, the order in which parallel workers take tests, and the Spark session.
 
 `quick` is the profile of `make test`, with the same examples each time; `thorough` is that of `make test-all`, and
-`checked` that of its second part, where indices are checked.
+`checked` that of its second part, where indices are checked. Mutants take `unshrunk`: that a test fails is enough.
 """
 
 import gc
@@ -42,10 +42,11 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=100)
 settings.register_profile("checked", settings.get_profile("quick"), max_examples=20)
+settings.register_profile("unshrunk", settings.get_profile("quick"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(PROFILE)
 
 
-LONG = ("tests/stress/", "tests/fuzz/", "tests/test_mutations.py", "tests/test_docs.py", "tests/plan/test_typing.py")
+LONG = ("tests/stress/", "tests/fuzz/", "tests/test_docs.py", "tests/plan/test_typing.py")
 """Where a file is mostly one or two tests of ten seconds: late ones would leave the other workers idle at the end."""
 
 
@@ -148,7 +149,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         return path if PROFILE == "quick" else f"{path} {crc32(nodeid.encode()) % SHARES}"
 
 
-@pytest.hookimpl(optionalhook=True)  # tests/test_mutations.py runs pytest without xdist
+@pytest.hookimpl(optionalhook=True)  # tests/behaviour/mutants.py runs pytest without xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """Called for any `--dist` but "no"."""
     return ByFile(config, log)

@@ -28,12 +28,23 @@ from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
+from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
+from sash.monoids.null_rows import NullRows
 from sash.monoids.order import Max
 from sash.monoids.order_statistics import Median, Mode, Quantile
 from sash.monoids.sums import Sum
 
 JOIN = sash.monoid(identity="", combine=operator.add, exact=True, name="join")
 """Strings one after the other: not commutative, and a wrong order shows."""
+
+
+def with_added_inputs() -> dict[str, Monoid]:
+    """Monoids that queries make of others, with an input that no user names: a time, or whether a value is there."""
+    return {
+        "ewm_mean(time)": EwmMeanByTime(halflife=25),
+        "ewm_var(time)": EwmVarByTime(halflife=25),
+        "delta(null rows)": NullRows(sash.monoids.Delta()),
+    }
 
 
 @dataclass(frozen=True)

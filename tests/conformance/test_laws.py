@@ -12,7 +12,8 @@ from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from sash.testing import check_laws, laws
 from sash.testing.strategies import KINDS, rows
-from tests.shared.discovery import kinds_of, monoids, with_added_inputs
+from tests.conformance.machines import with_added_inputs
+from tests.shared.discovery import kinds_of, monoids
 
 MONOIDS = monoids() | with_added_inputs()
 FORMS = [(name, kinds) for name, monoid in MONOIDS.items() for kinds in kinds_of(monoid)]

@@ -27,8 +27,8 @@ from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import SketchMonoid
-from tests.conformance.machines import admits
-from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows, with_added_inputs
+from tests.conformance.machines import admits, with_added_inputs
+from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows
 from tests.shared.effort import share
 from tests.shared.workloads import WORKLOADS
 

@@ -8,8 +8,8 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.streams import Case, StreamStep, sorted_by_key, split
 
 MODES = ("rows", "given", "sorted")

@@ -12,7 +12,7 @@ import sash
 import sash.engine as engine
 from sash.stores import MemoryStore
 from sash.windows import Count, Lifetime, Time
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.queries import Scale
 from tests.shared.streams import calls
 
@@ -81,7 +81,7 @@ def resume(query: sash.Query, snapshot: bytes) -> Any:
 
 @pytest.fixture(autouse=True)
 def _interpreted(interpreted_trees: Any, kernels: Any) -> None:
-    """As in `test_differential_queries`."""
+    """As in `test_operator`."""
 
 
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)

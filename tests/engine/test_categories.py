@@ -14,8 +14,8 @@ from sash.engine import Operator
 from sash.monoids import DirectProduct, Max, Min
 from sash.plan.category_order import schema_with_categories
 from sash.stores import MemoryStore, PageError
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.streams import Case, StreamStep
 
 SIZES = ["small", "medium", "large"]

@@ -3,8 +3,8 @@
 import pytest
 
 from sash import Count, Query
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.test_money_and_durations import TYPES, aggregates, case
 
 pytestmark = pytest.mark.compiled

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.queries import AFFINE, SCALES, given_windows, queries
 from tests.shared.streams import Case, calls
 

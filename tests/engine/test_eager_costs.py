@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.engine.revise.eager_rows import OrderedRows
+from sash.kernels.loops import eager_order
 from sash.monoids.custom import monoid
 from sash.testing import Reference, assert_same
 from tests.engine.eager_operator import EagerOperator
@@ -241,3 +243,29 @@ def test_finish_drops_everything() -> None:
     engine.process(batch([1, 2, 3], [1, 2, 3]))
     engine.finish()
     assert (engine.engine.keys, engine.engine.elements) == (0, 0)
+
+
+def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows_of(*rows: tuple[int, int]) -> pa.RecordBatch:
+        times, values = zip(*rows, strict=True)
+        return pa.record_batch([["a"] * len(rows), times, values], schema=SCHEMA)
+
+    run = OrderedRows.run
+    relabelled = []
+
+    def counted(self: OrderedRows, kernel: Any, *arguments: Any) -> Any:
+        relabelled.extend([kernel] if kernel is eager_order.relabel_rows else [])
+        return run(self, kernel, *arguments)
+
+    monkeypatch.setattr(OrderedRows, "run", counted)
+    query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
+    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    first = rows_of((0, 1), (10**6, 2))
+    assert_same(engine.process(first), reference.process(first))
+    rids = engine.engine.state.rows.at(np.array([0]), np.array([1]))
+    engine.engine.state.rows.labels[rids] = engine.engine.state.rows.labels[rids - 1] + 5
+    engine.engine.state.reset_trees(np.array([0]))
+    for i in range(30):
+        more = rows_of((500 - i % 3, i))
+        assert_same(engine.process(more), reference.process(more))
+    assert relabelled

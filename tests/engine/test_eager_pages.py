@@ -12,7 +12,7 @@ from sash.engine.operator import Operator
 from sash.state import eager_pages
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.effort import seldom, share
 from tests.shared.streams import Case, cases
 

@@ -13,9 +13,9 @@ import pytest
 import sash
 from sash.engine import Operator, QueriesOperator
 from sash.stores import MemoryStore, PageError
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, play, query, results, to_the_end
-from tests.engine.test_differential_queries import begin, resume
 from tests.engine.test_pages import LARGE, SMALL, rows, steady
 from tests.engine.test_small_pages import small_case, small_pages
 

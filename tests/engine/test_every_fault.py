@@ -16,9 +16,9 @@ from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
 from tests.engine.test_small_pages import WINDOWS, small_case
 from tests.shared.effort import THOROUGH
+from tests.shared.faults import HOWS, Fault, FaultyStore
 from tests.shared.streams import Case
 from tests.stress.drawing import drawn, few_aggregates
-from tests.stress.faults import HOWS, Fault, FaultyStore
 from tests.stress.playing import Play, tiny_pages
 
 

@@ -18,8 +18,8 @@ from sash.kernels.loops import eager_order, eager_windows, key_loops, slot_loops
 from sash.kernels.loops import eager_order as eager_changes
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.kernels.shadow import shadowed
 from tests.shared.small_state import small_buckets
 from tests.shared.streams import Case, StreamStep, sorted_by_key

@@ -21,7 +21,7 @@ from sash.plan.options import byte_size
 from sash.state import buffer_pages, durable_state
 from sash.stores import MemoryStore
 from sash.testing import assert_same
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.effort import share
 from tests.shared.queries import rewritten
 from tests.shared.small_state import small_buckets

@@ -12,8 +12,8 @@ import sash
 from sash import Count, Lifetime, Policy, Query, Time
 from sash.engine import Operator
 from sash.stores import MemoryStore
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.streams import Case, StreamStep
 
 TYPES: dict[str, pa.DataType] = {

@@ -6,9 +6,9 @@ import pytest
 
 import sash
 from sash import Count, Query, Time
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume, steps_of, stream
 from tests.engine import test_small_pages as small
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import begin, resume, steps_of, stream
 from tests.shared.streams import Case, sorted_by_key
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")

@@ -16,9 +16,9 @@ from sash.engine.operation_counts import OpCounter
 from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.lookup_cases import SCHEMA, batch
-from tests.engine.test_differential_queries import begin, resume
 from tests.shared.effort import seldom, share
 from tests.shared.queries import KeepLast
 from tests.shared.streams import Case, StreamStep

@@ -4,76 +4,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
 
 import sash
 from sash.engine import QueriesOperator
 from sash.engine.operation_counts import OpCounter
 from sash.engine.shared_output import SharedOperator
 from sash.stores import MemoryStore, PageError
-from sash.testing import Reference, assert_same
+from sash.testing import assert_same
 from tests.engine.counting import CountingStore
-from tests.engine.differential import compare
-from tests.shared.several_queries import SharedCase, shared_cases
-from tests.shared.streams import StreamStep
 from tests.testing.stream_text import SCHEMA, rows
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
-
-
-# ---- whatever comes ----
-
-
-def run_step(machine: Any, step: StreamStep, **keywords: Any) -> Any:
-    return getattr(machine, step.call)(*(() if step.argument is None else (step.argument,)), **keywords)
-
-
-def compare_together(shared: SharedCase, store: MemoryStore | None = None) -> None:
-    """Run a case on one operator of all queries, and on a reference for each. With a store it is reopened."""
-    queries, case = shared.queries, shared.case
-    mode: Any = case.mode
-    engine = queries.operator(case.schema, mode=mode, store=store)
-    truths = {name: Reference(query, case.schema, mode=case.mode) for name, query in queries.queries.items()}
-    got: dict[str, list[pa.RecordBatch]] = {name: [] for name in truths}
-    expected: dict[str, list[pa.RecordBatch]] = {name: [] for name in truths}
-    for step in case.steps:
-        if step.call == "snapshot":
-            if store is None:
-                engine = QueriesOperator.restore(queries, engine.snapshot())
-            else:
-                engine = queries.operator(mode=mode, store=store) if engine.offset else engine
-            continue
-        try:
-            right = {name: run_step(reference, step) for name, reference in truths.items()}
-        except ValueError:
-            with pytest.raises(ValueError):  # noqa: PT011 (what it says is tested where the rule is)
-                run_step(engine, step)
-            break
-        found = run_step(engine, step, offset=1)
-        late = engine.late_rows()
-        assert list(found) == list(truths)
-        for name, reference in truths.items():
-            assert found[name].schema == right[name].schema
-            got[name].append(found[name])
-            expected[name].append(right[name])
-            assert_same(late[name], reference.late_rows(), ordered=False)
-    for name in truths:
-        compare(shared.of(name), got[name], expected[name])
-
-
-@given(shared_cases())
-def test_together_as_alone(shared: SharedCase) -> None:
-    compare_together(shared)
-
-
-@given(shared_cases(emits=("final", "eager")))
-def test_together_as_alone_with_a_store(shared: SharedCase) -> None:
-    compare_together(shared, MemoryStore())
-
-
-@given(shared_cases(emits=("final", "changes", "eager")))
-def test_together_as_alone_with_any_emission(shared: SharedCase) -> None:
-    compare_together(shared)
 
 
 def test_queries_with_windows_that_end_at_different_rows_after_theirs() -> None:

@@ -151,27 +151,6 @@ def test_float_times(steps: list[Any]) -> None:
             assert buffer.due is None
 
 
-def test_limits_of_int64() -> None:
-    buffer = int_buffer()
-    times = [INT64.max, INT64.min, 0, INT64.max - 1, INT64.min + 1]
-    assert buffer.push_and_release(ints(times), INT64.min).time.tolist() == []
-    assert buffer.due == INT64.min + 1
-    assert buffer.push_and_release(ints([]), np.int64(INT64.max)).time.tolist() == sorted(times)[:-1]
-    assert buffer.due == INT64.max + 1
-    assert buffer.push_and_release(ints([]), INT64.max).time.tolist() == []
-    assert buffer.push_and_release(ints([]), INT64.max + 1).time.tolist() == [INT64.max]
-
-
-def test_equal_times_of_different_runs() -> None:
-    buffer = ReorderBuffer(SCHEMA, ("tie",), np.dtype(np.int64))
-    for arrival, tie in enumerate(["b", None, "a", "b", None, "a"]):
-        buffer.push_and_release(timed(SCHEMA, [(7, arrival, (tie, 0, [tie]))]), None)
-    found = listed(buffer.push_and_release(timed(SCHEMA, [(7, 6, ("a", 0, None))]), 8))
-    assert [(row[2][0], row[1]) for row in found] == [
-        ("a", 2), ("a", 5), ("a", 6), ("b", 0), ("b", 3), (None, 1), (None, 4),
-    ]  # fmt: skip
-
-
 def test_arrivals_that_do_not_rise() -> None:
     """Rows of a buffer that is opened again come in order of time, tie-breakers, arrival."""
     buffer = int_buffer()

@@ -18,9 +18,9 @@ import sash
 from sash.engine import Operator
 from sash.engine.keyed import running_assigner
 from sash.stores import MemoryStore
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.lookup_cases import GREATEST
-from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep
 
 GAP = 4

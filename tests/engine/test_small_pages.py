@@ -1,6 +1,6 @@
 """The differential test on a store with very small pages, so that every key is large, reopened at every call.
 
-normal pages     8 KiB of elements make segments   random streams of `test_differential_queries.py` have none
+normal pages     8 KiB of elements make segments   random streams of `test_operator.py` have none
 pages here       2 elements make a segment         buckets of a few rows, pages of the reorder buffer of 3
 """
 
@@ -18,8 +18,8 @@ from sash import Count, Delta, Lifetime, Policy, Session, Time
 from sash.engine.operator import Operator
 from sash.state import buffer_pages
 from sash.stores import MemoryStore
-from tests.engine.differential import compare_with_reference
-from tests.engine.test_differential_queries import plain_case
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import plain_case
 from tests.shared.effort import in_turn
 from tests.shared.queries import FromHigh, KeepLast
 from tests.shared.small_state import small_buckets

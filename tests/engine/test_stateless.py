@@ -14,7 +14,7 @@ from sash.kernels.column import column_kernels
 from sash.plan.planner import is_stateless, plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import split_side_output
+from tests.behaviour.differential import split_side_output
 from tests.interpreted import interpret_columns
 from tests.shared.queries import loose
 from tests.shared.streams import Case, cases, sorted_by_key

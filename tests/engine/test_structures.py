@@ -13,9 +13,9 @@ from sash.engine import Operator
 from sash.plan import planner
 from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
-from tests.engine.differential import compare_with_reference
-from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, stream
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.effort import THOROUGH, in_turn
+from tests.shared.fixed_queries import PER_ROW, PER_SLIDE, stream
 from tests.shared.streams import Case, StreamStep, split
 
 WINDOWS = {f"row: {name}": window for name, window in PER_ROW.items()} | {

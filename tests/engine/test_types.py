@@ -9,9 +9,9 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.engine.lookup_cases import query, results
-from tests.engine.test_differential_queries import begin, resume
 from tests.shared.streams import Case, StreamStep
 
 # ---- columns of every type ----

@@ -8,13 +8,15 @@ from __future__ import annotations
 import itertools
 import random
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
-from sash.monoids import DirectProduct, Lag, Nth, Var, functions
-from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
-from sash.monoids.null_rows import NullRows
-from sash.monoids.sketches import SketchMonoid
+import sash
+from sash.monoids import DirectProduct, Lag, Monoid, Nth, Var
+
+Kind = Literal["bool", "int", "float"]
+
+SKETCHES = ("approx_distinct", "approx_quantile", "frequent_items", "count_min", "bloom")
+"""The aggregates whose states are sketches; all but the last need `datasketches`."""
 
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "nth": {"n": 2},
@@ -40,8 +42,10 @@ _ADMITTED: dict[str, tuple[Kind, ...]] = {
 
 def monoids() -> dict[str, Monoid]:
     """Every aggregate of `sash`, and products of some, by name."""
-    offered = functions.AGGREGATES.items() if find_spec("datasketches") else _without_sketches()
-    found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in offered}
+    offered = aggregate_classes()
+    if not find_spec("datasketches"):
+        offered = {name: cls for name, cls in offered.items() if name not in SKETCHES[:-1]}
+    found = {name: cls(**_EXAMPLES.get(name, {})) for name, cls in offered.items()}
     found["nth(-2)"] = Nth(n=-2)
     found["var(ddof=0)"] = Var(ddof=0)
     found["lag(3)"] = Lag(n=3)
@@ -50,20 +54,11 @@ def monoids() -> dict[str, Monoid]:
     return found
 
 
-def with_added_inputs() -> dict[str, Monoid]:
-    """Monoids that queries make of those above, with an input that no user names: a time, or whether a value is there.
-
-    Only tests of the algebra use them: bound to columns by name, they would read those as any others.
-    """
-    return {
-        "ewm_mean(time)": EwmMeanByTime(halflife=25),
-        "ewm_var(time)": EwmVarByTime(halflife=25),
-        "delta(null rows)": NullRows(functions.AGGREGATES["delta"]()),
-    }
-
-
-def _without_sketches() -> list[tuple[str, type[Monoid]]]:
-    return [(name, cls) for name, cls in functions.AGGREGATES.items() if not issubclass(cls, SketchMonoid)]
+def aggregate_classes() -> dict[str, type[Monoid]]:
+    """The class of every aggregate of `sash`, by the name of its function."""
+    functions = [name for name in sash.__all__ if name.islower() and name != "monoid"]
+    named = {name: getattr(sash.monoids, name.title().replace("_", ""), None) for name in functions}
+    return {name: cls for name, cls in named.items() if cls is not None}
 
 
 def kinds_of(monoid: Monoid) -> list[tuple[Kind, ...]]:

@@ -16,19 +16,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from sash.expressions.parser import expr
-from sash.monoids import functions
-from sash.monoids.algebra import Bound
-from sash.monoids.arithmetic import Aggregated
-from sash.monoids.custom import monoid
-from sash.plan import Query
-from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.windows.specs import Align, Closed
+import sash
+from sash import Count, Delta, Lifetime, Policy, Punctuation, Query, Session, Time, expr, monoid
+from sash.monoids import Bound
+
+Aggregated = Any
+"""A `Bound`, or arithmetic on some."""
+
+Closed = Literal["left", "right", "both", "neither"]
+Align = Literal["start", "end"]
 
 # ---- time ----
 
@@ -153,9 +154,9 @@ def _row_windows(draw: st.DrawFn, scale: Scale | None, eager: bool) -> Any:
         return Delta("g", size)
     if kind == "policy":
         size = 3 if size < 5 else 20  # each policy is compiled, so there are few of them
-        keep = Policy(KeepLast(size), functions.count())
-        within = Policy(SumWithin(size), (functions.sum("n"), functions.last("n")))
-        high = Policy(FromHigh(7), (functions.last("n"), functions.count()))
+        keep = Policy(KeepLast(size), sash.count())
+        within = Policy(SumWithin(size), (sash.sum("n"), sash.last("n")))
+        high = Policy(FromHigh(7), (sash.last("n"), sash.count()))
         return draw(st.sampled_from([keep, within, high]))
     return Lifetime() if kind == "lifetime" else Punctuation("p")
 
@@ -221,7 +222,7 @@ LOOSE = {"var", "std", "skewness", "kurtosis", "covariance", "correlation", "slo
 LOOSE |= {"ewm_mean", "ewm_var", "ewm_std"}
 """Aggregates whose digits depend on the shape of the fold more than a sum's."""
 
-_f = functions
+_f = sash
 _AGGREGATES: tuple[Bound, ...] = (
     _f.count(), _f.sum("i"), _f.max("f"), _f.count("f"), _f.mean("i"), _f.min("x"), _f.sum("x"), _f.mean("x"),
     _f.last("s"), _f.first("d"), _f.max("s"), _f.min("d"), _f.max("b"), _f.range("i"), _f.sum("b"), _f.nth("x", n=2),
@@ -365,7 +366,7 @@ def given_windows(query: Query) -> Any:
 def rewritten(query: Query, **changes: Any) -> Query:
     """The query with some of its arguments changed.
 
-    >>> rewritten(Query(2, emit="changes", n=functions.count()), emit="final")
+    >>> rewritten(Query(2, emit="changes", n=sash.count()), emit="final")
     Query(Count(2), n=count())
     """
     return query.rewritten(**changes)
@@ -374,7 +375,7 @@ def rewritten(query: Query, **changes: Any) -> Query:
 def columns_read(query: Query) -> set[str]:
     """The columns that a query reads.
 
-    >>> sorted(columns_read(Query(Delta("g", 3), by="k", on=["t", "q"], n=functions.count(), s=functions.sum("i"))))
+    >>> sorted(columns_read(Query(Delta("g", 3), by="k", on=["t", "q"], n=sash.count(), s=sash.sum("i"))))
     ['g', 'i', 'k', 'q', 't']
     """
     windows = query.all_windows.values()

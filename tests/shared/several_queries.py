@@ -8,9 +8,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 import sash
-from sash.monoids import functions
-from sash.plan.combined_query import CombinedQuery
-from sash.plan.queries import Queries
 from tests.shared.queries import SCALES, Scale, queries
 from tests.shared.streams import Case, calls
 
@@ -19,7 +16,7 @@ from tests.shared.streams import Case, calls
 class SharedCase:
     """Queries and the calls that an operator of them gets."""
 
-    queries: Queries
+    queries: sash.Queries
     case: Case
 
     def of(self, name: str) -> Case:
@@ -58,10 +55,6 @@ def shared_cases(
     mode, scale = draw(st.sampled_from(modes)), draw(st.sampled_from([*SCALES, None]))
     emits = tuple(emit for emit in emits if emit != "eager" or mode != "sorted")
     found = draw(several(scale, mode, emits))
-    keys = sorted({name for query in found.values() for name in query.by})
-    reader: Any = {f"k{name}": functions.last(name) for name in keys}
-    # the stream has the columns that any of them reads
-    read = {**found, "reader": sash.Query(1, **reader)} if keys else found
-    # the first member names the keys and the order
-    case = draw(calls(CombinedQuery({f"{i}": query for i, query in enumerate(read.values())}), scale, mode, 24))
-    return SharedCase(Queries(**found), case)
+    first, *others = found.values()
+    case = draw(calls(first, scale, mode, 24, others))
+    return SharedCase(sash.Queries(**found), case)

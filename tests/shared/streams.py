@@ -8,6 +8,7 @@ Streams have ties, late rows, untimed rows, keys that fall silent, bursts, empty
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from sash.plan import Query
+from sash import Query
 from sash.testing.window_oracle import alike, in_order, rows_of
 from tests.shared.queries import EMITS, LATES, SCALES, Scale, columns_read, queries
 
@@ -60,9 +61,9 @@ _COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 """The columns whose values are drawn, each for itself; `g` and `t` follow from the rest of an event."""
 
 
-def events(query: Query) -> st.SearchStrategy[Event]:
-    """An event with values for the columns that a query reads."""
-    read = columns_read(query)
+def events(query: Query, others: Sequence[Query] = ()) -> st.SearchStrategy[Event]:
+    """An event with values for the columns that queries read."""
+    read = _read(query, others)
     return st.builds(
         Event,
         on=st.sampled_from([1, 0, 0, 2, 3, 7, 25]),
@@ -73,9 +74,15 @@ def events(query: Query) -> st.SearchStrategy[Event]:
     )
 
 
-def batch_of(rows: list[Event], query: Query, scale: Scale | None, start: int, ordered: bool) -> pa.RecordBatch:
-    """Events as one batch, of the columns that a query reads. `ordered` leaves out how far they lie behind."""
-    read = columns_read(query)
+def _read(query: Query, others: Sequence[Query]) -> set[str]:
+    return columns_read(query).union(*map(columns_read, others))
+
+
+def batch_of(
+    rows: list[Event], query: Query, scale: Scale | None, start: int, ordered: bool, others: Sequence[Query] = ()
+) -> pa.RecordBatch:
+    """Events as one batch, of the columns that queries read. `ordered` leaves out how far they lie behind."""
+    read = _read(query, others)
     columns = {name: [row.values[name] for row in rows] for name in _COLUMNS if name in read}
     arrays = {name: pa.array(values, _COLUMNS[name][0]) for name, values in columns.items()}
     ticks, times, places, growth = start, [], [], 0
@@ -175,16 +182,24 @@ def cuts(draw: st.DrawFn, rows: int) -> list[int]:
 
 
 @st.composite
-def calls(draw: st.DrawFn, query: Query, scale: Scale | None, mode: str = "rows", max_rows: int = 30) -> Case:
-    """A stream for a query, cut into calls."""
+def calls(
+    draw: st.DrawFn,
+    query: Query,
+    scale: Scale | None,
+    mode: str = "rows",
+    max_rows: int = 30,
+    others: Sequence[Query] = (),
+) -> Case:
+    """A stream for a query, and for others of the same order, cut into calls."""
     # a least size that is drawn: left to itself, Hypothesis makes lists of some five
     least = draw(st.sampled_from([0, max_rows // 3, max_rows // 2]))
-    rows = draw(st.lists(events(query), min_size=least, max_size=max_rows))
+    rows = draw(st.lists(events(query, others), min_size=least, max_size=max_rows))
     if query.late == "error" and draw(st.integers(0, 3)) > 0:
         rows = [replace(row, untimed=False) for row in rows]
     start = draw(st.sampled_from([0, -7, 1_003]))
     behind_is_error = mode == "rows" and query.lateness is None
-    batch = batch_of(rows, query, scale, start, ordered=behind_is_error and draw(st.integers(0, 5)) > 0)
+    in_order = behind_is_error and draw(st.integers(0, 5)) > 0
+    batch = batch_of(rows, query, scale, start, in_order, others)
     if mode == "sorted":
         batch = sorted_by_key(batch, query)
     may_advance = st.sampled_from([False, True] if mode == "given" else [False, False, True])

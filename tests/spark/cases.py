@@ -17,7 +17,7 @@ import sash
 from sash import Count, Lifetime, Query, Session, Time
 from sash.monoids import DirectProduct, Max, Sum
 from sash.testing import assert_same
-from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, aggregates
+from tests.shared.fixed_queries import PER_ROW, PER_SLIDE, aggregates
 from tests.shared.queries import loose
 
 ON = ("t", "row")

@@ -15,8 +15,8 @@ from sash.spark.batch.range_task import PackRanges
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.spark_types import arrow_schema
 from sash.testing import assert_same
-from tests.engine.fixed_queries import PER_ROW, PER_SLIDE
 from tests.shared.effort import seldom
+from tests.shared.fixed_queries import PER_ROW, PER_SLIDE
 from tests.spark.cases import CASES, ON, SCHEMA, check, rows
 from tests.spark.test_batch import jobs
 

@@ -10,7 +10,7 @@ import pytest
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.stores import MemoryStore, RocksDBStore, Store, ValkeyStore
 from tests.engine.counting import CountingStore
-from tests.stress.faults import FaultyStore
+from tests.shared.faults import FaultyStore
 from tests.stress.file_store import LogStore, PageFiles
 from tests.stress.trouble import TroubledStore
 

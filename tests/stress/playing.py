@@ -5,8 +5,8 @@
     operator   ●─────────●─────────●─────────●─────────●        the same call again, and the rest
     another              └ opened from what the store has ─●    continues at the call that it finds, or is refused
 
-The reference computes the results of each call (`tests/engine/differential.py` compares). The number of a call is its
-`offset=`, so that an operator which is opened again knows where to continue.
+The reference computes the results of each call (`tests/behaviour/differential.py` compares). The number of a call is
+its `offset=`, so that an operator which is opened again knows where to continue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.engine import Operator
 from sash.state import eager_pages
 from sash.stores import MemoryStore, Store
 from sash.testing import Reference
-from tests.engine.differential import compare, run_step
+from tests.behaviour.differential import compare, run_step
 from tests.engine.test_small_pages import small_pages
 from tests.shared.streams import Case, StreamStep
 

@@ -31,10 +31,10 @@ import pyarrow as pa
 from sash.engine.operator import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import PageError
+from tests.shared.faults import Fault
 from tests.shared.streams import cases
 from tests.shared.strikes import Strikes, Struck
 from tests.stress.drawing import drawn, few_aggregates, raising_sum
-from tests.stress.faults import Fault
 from tests.stress.file_store import LogStore, PageFiles
 from tests.stress.playing import Play, tiny_pages
 from tests.stress.trouble import TroubledStore, Troubles, progress

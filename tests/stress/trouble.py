@@ -16,8 +16,8 @@ from typing import Any
 
 from sash.engine.operator import Operator
 from tests.engine.test_exception_safety import interrupts
+from tests.shared.faults import Fault
 from tests.shared.strikes import Strikes
-from tests.stress.faults import Fault
 from tests.stress.file_store import nothing
 
 Note = Callable[[str], None]

@@ -15,7 +15,7 @@ from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.aggregators import Recalc
 from sash.monoids.algebra import agree
 from sash.testing.reference import Reference
-from tests.engine.fixed_queries import aggregates, stream
+from tests.shared.fixed_queries import aggregates, stream
 from tests.testing.stream_text import Play, held, slides
 
 # ---- per row ----

@@ -1,4 +1,4 @@
-"""The eager engine, compared with the reference."""
+"""Eager operators compared with the reference: revisions, and rows that take others back."""
 
 from typing import Any
 
@@ -11,22 +11,11 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
-from tests.engine.differential import compare_with_reference
-from tests.engine.eager_operator import EagerOperator
+from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.effort import THOROUGH, share
 from tests.shared.queries import SCALES, given_windows, queries
-from tests.shared.streams import Case, calls, cases
-
-EAGER: dict[str, Any] = {"emits": ("eager",), "modes": ("rows", "given")}
-
-
-@pytest.mark.usefixtures("interpreted_trees")
-def test_it_gives_what_the_reference_gives() -> None:
-    @given(cases(**EAGER))
-    def agrees(case: Case) -> None:
-        compare_with_reference(case, EagerOperator, EagerOperator.restore)
-
-    agrees()
+from tests.shared.streams import Case, calls
 
 
 @st.composite
@@ -44,7 +33,7 @@ def few_aggregates(draw: st.DrawFn) -> Case:
 @pytest.mark.compiled
 @given(few_aggregates())
 def test_compiled_trees_give_what_the_reference_gives(case: Case) -> None:
-    compare_with_reference(case, EagerOperator, EagerOperator.restore)
+    compare_with_reference(case, begin, resume)
 
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
@@ -73,7 +62,7 @@ WINDOWS = {
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_many_calls_of_one_row(window: Any) -> None:
     query = sash.Query(window, by="k", on="t", lateness=40, emit="eager", a=sash.max("x"), b=sash.sum("x"))
-    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
+    engine, reference = query.operator(SCHEMA), Reference(query, SCHEMA)
     random = np.random.default_rng(7)
     for i in range(share(150)):
         row = batch([("ab"[int(random.integers(2))], i + int(random.integers(-15, 3)), int(random.integers(9)))])
@@ -85,38 +74,13 @@ def test_many_calls_of_one_row(window: Any) -> None:
 @pytest.mark.parametrize("step", [1, -1])
 def test_rows_that_come_one_before_or_after_the_other_in_one_gap(step: int) -> None:
     query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
-    engine = EagerOperator(query, SCHEMA)
+    engine = query.operator(SCHEMA)
     engine.process(batch([("a", 0, 1), ("a", 10**6, 2)]))
     times = np.arange(10, 3000)[::step]
     for part in np.array_split(times, 40):
         engine.process(batch([("a", int(t), int(t) % 11) for t in part]))
     (last,) = engine.process(batch([("a", 2000, 50)])).filter(pa.compute.field("x") == 50).to_pylist()
     assert (last["a"], last["n"]) == (50, 1001)
-
-
-def test_a_gap_that_is_full_is_relabelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sash.engine.revise.eager_rows import OrderedRows
-    from sash.kernels.loops import eager_order
-
-    run = OrderedRows.run
-    relabelled = []
-
-    def counted(self: OrderedRows, kernel: Any, *arguments: Any) -> Any:
-        relabelled.extend([kernel] if kernel is eager_order.relabel_rows else [])
-        return run(self, kernel, *arguments)
-
-    monkeypatch.setattr(OrderedRows, "run", counted)
-    query = sash.Query(sash.Time(1000), by="k", on="t", lateness=10**9, emit="eager", a=sash.max("x"), n=sash.count())
-    engine, reference = EagerOperator(query, SCHEMA), Reference(query, SCHEMA)
-    first = batch([("a", 0, 1), ("a", 10**6, 2)])
-    assert_same(engine.process(first), reference.process(first))
-    rids = engine.engine.state.rows.at(np.array([0]), np.array([1]))
-    engine.engine.state.rows.labels[rids] = engine.engine.state.rows.labels[rids - 1] + 5
-    engine.engine.state.reset_trees(np.array([0]))
-    for i in range(30):
-        more = batch([("a", 500 - i % 3, i)])
-        assert_same(engine.process(more), reference.process(more))
-    assert relabelled
 
 
 # ---- rows that take others back ----
@@ -175,13 +139,13 @@ NEW_KEY_WITHOUT_ROWS: list[list[Retraction]] = [
 @pytest.mark.parametrize("window", [*WINDOWS.values(), sash.Time(5, closed="left")], ids=[*WINDOWS, "left"])
 def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
     aggregates = {"a": sash.max("x"), "b": sash.sum("x"), "c": sash.count()}
-    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", **aggregates)
+    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", retract="gone", **aggregates)
 
     @given(retractions())
     @example(NEW_KEY_WITHOUT_ROWS)
     def agrees(parts: list[list[Retraction]]) -> None:
         assume(any(parts))
-        engine, reference = EagerOperator(query, RETRACTED, retract="gone"), Reference(query, RETRACTED)
+        engine, reference = query.operator(RETRACTED), Reference(query, RETRACTED)
         newest: dict[int, dict[str, Any]] = {}
         for part in parts:
             for row in as_rows(engine.process(retract_batch(part))):
@@ -201,8 +165,8 @@ def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
 
 
 def test_a_retracted_row_is_emitted_once_more_without_results() -> None:
-    query = sash.Query(sash.Time(5), by="k", on="t", lateness=100, emit="eager", a=sash.max("x"))
-    engine = EagerOperator(query, RETRACTED, retract="gone")
+    query = sash.Query(sash.Time(5), by="k", on="t", lateness=100, emit="eager", retract="gone", a=sash.max("x"))
+    engine = query.operator(RETRACTED)
     engine.process(retract_batch([("a", 1, 9, False), ("a", 2, 3, False)]))
     found = engine.process(retract_batch([("a", 1, 0, True)]))
     assert found.select(["t", "a", "_row", "_revision"]).to_pylist() == [

@@ -9,7 +9,7 @@ from hypothesis import given
 
 import sash
 from sash.testing import Reference
-from tests.engine.differential import compare_with_reference
+from tests.behaviour.differential import compare_with_reference
 from tests.shared.streams import Case, StreamStep, cases
 from tests.testing.stream_text import SCHEMA, rows
 

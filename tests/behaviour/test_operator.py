@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-import sash.engine as engine
 from sash.testing import assert_same
-from tests.engine.differential import compare_with_reference, split_side_output
-from tests.engine.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
+from tests.behaviour.differential import compare_with_reference, split_side_output
 from tests.shared.effort import in_turn
+from tests.shared.fixed_queries import PER_ROW, PER_SLIDE, UNTIMED, aggregates, stream
 from tests.shared.queries import SCALES, loose
 from tests.shared.streams import Case, StreamStep, calls, cases, sorted_by_key, split
 
@@ -26,7 +25,7 @@ def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
 
 
 def resume(query: sash.Query, snapshot: bytes) -> Any:
-    return engine.Operator.restore(query, snapshot)
+    return sash.engine.Operator.restore(query, snapshot)
 
 
 # ---- whatever comes ----

@@ -6,10 +6,8 @@ import pyarrow as pa
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.monoids.algebra import Bound
-from sash.monoids.order_statistics import Rank
-from sash.plan.validation import is_sketch
-from tests.shared.discovery import monoids
+from sash.monoids import Bound, Rank
+from tests.shared.discovery import SKETCHES, monoids
 from tests.shared.queries import AFFINE, FromHigh, KeepLast, SumWithin
 
 PER_ROW: dict[str, Any] = {
@@ -74,7 +72,7 @@ def aggregates(window: Any) -> dict[str, Bound]:
     found = {
         f"a{i}_{''.join(c if c.isalnum() else '_' for c in name)}": monoid(*(_COLUMNS[d] for d in monoid.domain))
         for i, (name, monoid) in enumerate(monoids().items())
-        if (not is_sketch(monoid) or window.slide != "row" or isinstance(window, Lifetime))
+        if (name not in SKETCHES or window.slide != "row" or isinstance(window, Lifetime))
         and not (isinstance(monoid, Rank) and window.slide != "row")
     }
     return found | {"rows": sash.count(), "of_ints": sash.sum("i"), "text": sash.max("s"), "affine": AFFINE("i")}
