@@ -9,9 +9,9 @@ import pytest
 from sash.aggregators import ABA, Recalc
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.aggregators.queue import SIZE, Queue
-from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held

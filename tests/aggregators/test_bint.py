@@ -13,9 +13,9 @@ from sash.aggregators import BInt, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
 from sash.aggregators.queue import SIZE
-from sash.engine.operation_counts import OpCounter
 from sash.kernels import bulk, replay, slide_many
 from sash.monoids.collect import Collect
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held

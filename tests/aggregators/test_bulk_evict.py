@@ -17,9 +17,9 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from sash.aggregators import AMTA, DABA, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.aggregators.queue import SIZE
-from sash.engine.operation_counts import OpCounter
 from sash.kernels import bulk
 from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
+from sash.monoids.op_counter import OpCounter
 from tests.aggregators.bulk_cases import COUNT, STEP, both, whole_log, window_of
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks

@@ -8,7 +8,7 @@ import pytest
 from sash.aggregators import DABA, InOrder
 from sash.aggregators.catalogue import IN_ORDER, Record
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.engine.operation_counts import OpCounter
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum
 from tests.conformance.machines import fitting
 from tests.shared.effort import share

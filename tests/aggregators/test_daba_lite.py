@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sash.aggregators import DABA, DABALite, Recalc
 from sash.aggregators.in_order import INSERT, fields, fold
 from sash.aggregators.queue import SIZE
-from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay
 from sash.monoids.collect import Collect
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held

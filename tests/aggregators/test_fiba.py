@@ -6,8 +6,8 @@ import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.btree import FLAGS, LEFT, RIGHT, ROOT
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max, MaxCount
+from sash.monoids.op_counter import OpCounter
 from tests.aggregators.btree_cases import STRUCTURES, build, coins, counting, shape_of, spent
 from tests.conformance.machines import JOIN
 

@@ -10,11 +10,11 @@ import pytest
 
 from sash.aggregators import FlatFAT
 from sash.aggregators.in_order import INSERT
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import agree
 from sash.monoids.collect import Collect
 from sash.monoids.moments import Std
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.conformance.machines import JOIN

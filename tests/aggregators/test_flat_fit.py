@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sash.aggregators import FlatFIT
 from sash.aggregators.in_order import INSERT
-from sash.engine.operation_counts import OpCounter
 from sash.monoids.collect import Collect
+from sash.monoids.op_counter import OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, small_chunks
 from tests.shared.workloads import WORKLOADS

@@ -9,9 +9,9 @@ import pytest
 import sash
 from sash.aggregators import LogMTA, Recalc
 from sash.aggregators.catalogue import IN_ORDER
-from sash.engine.operation_counts import OpCounter
 from sash.kernels import replay, slide, steady
 from sash.monoids import Collect, Max, Sum
+from sash.monoids.op_counter import OpCounter
 from tests.aggregators.probes import AFFINE
 from tests.shared.workloads import WORKLOADS
 

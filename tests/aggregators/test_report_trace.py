@@ -12,7 +12,7 @@ import pytest
 
 from sash.aggregators import ABA, DABA, DABALite, InOrder, TwoStacks, TwoStacksLite
 from sash.aggregators.catalogue import IN_ORDER
-from sash.engine.operation_counts import OpCounter
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import Max
 from tests.conformance.machines import admits
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import SlickDequeInv, SubtractOnEvict
 from sash.aggregators.in_order import INSERT
-from sash.engine.operation_counts import OpCounter
 from sash.monoids.collect import Collect
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import held

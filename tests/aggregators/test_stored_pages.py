@@ -12,7 +12,7 @@ from sash.aggregators.stored_levels import ANY_WINDOW, SIZE, NodePage, WindowHea
 from sash.monoids import Count
 from sash.stores import MemoryStore, PageError
 from sash.stores.codec import dump_states
-from sash.stores.pages import wrap
+from sash.stores.envelope import wrap
 
 PAGES = WindowPages("w", "AMTA", Count())
 

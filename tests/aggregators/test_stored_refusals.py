@@ -14,7 +14,7 @@ from sash.aggregators.bulk_evict import BulkEvict
 from sash.aggregators.stored_levels import SIZE
 from sash.monoids import Collect, Max, Sum, Var
 from sash.stores import MemoryStore, PageError, StoreError, StoreInUse
-from sash.stores.pages import FORMAT
+from sash.stores.envelope import FORMAT
 from tests.aggregators.stored_cases import STRUCTURES, contents
 
 both = pytest.mark.parametrize("structure", STRUCTURES)

@@ -8,8 +8,8 @@ import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
 from sash.aggregators.catalogue import Record
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import Sum
+from sash.monoids.op_counter import OpCounter
 from tests.aggregators.btree_cases import STRUCTURES, ancestors, counting, spent
 from tests.shared.timed_structures import TIMED
 from tests.shared.workloads import ARRIVALS

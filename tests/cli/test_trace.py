@@ -10,8 +10,8 @@ import pytest
 
 from sash.aggregators import DABA
 from sash.aggregators.catalogue import IN_ORDER
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max
+from sash.monoids.op_counter import OpCounter
 from tests.cli.typed import in_a_terminal, typed
 
 VALUES = [3, 1, 4, 1, 5, 9, 2, 6]

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import Max
+from sash.monoids.op_counter import OpCounter
 from tests.cli.typed import in_a_terminal, typed
 
 PAIRS = [(5, 3), (2, 1), (9, 4), (7, 1), (8, 5), (1, 9), (3, 2), (12, 6), (11, 5), (10, 3), (4, 8), (6, 2), (13, 7)]

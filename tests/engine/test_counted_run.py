@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.operation_counts import OpCounter, count_operations
+from sash.engine.operation_counts import count_operations
+from sash.monoids.op_counter import OpCounter
 
 ROWS = pa.record_batch({"k": ["a", "b"] * 100, "t": list(range(200)), "x": [float(i * 7919 % 101) for i in range(200)]})
 

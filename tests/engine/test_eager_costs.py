@@ -176,7 +176,7 @@ def test_an_interrupt_anywhere_changes_nothing(name: str) -> None:
 
     def interrupt(frame: Any, event: str, _argument: Any) -> Any:
         nonlocal left
-        if "sash/engine/eager" not in frame.f_code.co_filename:
+        if "sash/engine/revise" not in frame.f_code.co_filename:
             return None
         if is_below(frame, "commit", "compact", "rollback"):  # the call has succeeded, or failed
             return None

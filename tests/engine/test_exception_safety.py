@@ -140,6 +140,9 @@ class Harness:
             self.operator = Operator(self.query, SCHEMA, store=self.store)
 
 
+ROOMS = ("columns", "engine", "state")
+
+
 @contextmanager
 def interrupts(rng: random.Random, most: int, again: bool = False) -> Iterator[None]:
     """Raise KeyboardInterrupt at a random call of a function in the engine; `again`: also while that is undone."""
@@ -147,7 +150,7 @@ def interrupts(rng: random.Random, most: int, again: bool = False) -> Iterator[N
 
     def strike(frame: Any, _event: str, _argument: Any) -> None:
         nonlocal left
-        if "sash/engine" in frame.f_code.co_filename and frame.f_code.co_name != "<genexpr>":
+        if any(f"sash/{room}" in frame.f_code.co_filename for room in ROOMS) and frame.f_code.co_name != "<genexpr>":
             left -= 1
             if left <= 0:
                 raise KeyboardInterrupt

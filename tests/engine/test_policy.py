@@ -12,9 +12,9 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.engine.operation_counts import OpCounter
 from sash.kernels.loops.runner import InterpretedWarning
 from sash.monoids import Max, Sum
+from sash.monoids.op_counter import OpCounter
 from sash.stores import MemoryStore
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume

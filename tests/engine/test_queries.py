@@ -7,8 +7,8 @@ import pytest
 
 import sash
 from sash.engine import QueriesOperator
-from sash.engine.operation_counts import OpCounter
 from sash.engine.shared_output import SharedOperator
+from sash.monoids.op_counter import OpCounter
 from sash.stores import MemoryStore, PageError
 from sash.testing import assert_same
 from tests.engine.counting import CountingStore

@@ -14,7 +14,7 @@ import sash
 from sash.engine import StateReader, state_reader
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.engine.live_backend import LiveBackend
-from sash.engine.operation_counts import OpCounter
+from sash.monoids.op_counter import OpCounter
 from sash.state import buffer_pages
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same

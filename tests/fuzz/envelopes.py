@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from sash.stores.pages import CHECKED, HEAD, wrap
+from sash.stores.envelope import CHECKED, HEAD, wrap
 
 _TABLE = 8
 

@@ -9,7 +9,7 @@ import pytest
 
 import sash
 from sash.stores import PageError, codec
-from sash.stores.pages import unwrap
+from sash.stores.envelope import unwrap
 from tests.fuzz import exercise, supervise
 from tests.fuzz.corpus import SCHEMA, Subject, states, steps, subject
 from tests.fuzz.envelopes import State, unwrapped

@@ -96,7 +96,7 @@ FITTING = """
 import json, sys
 import llvmlite, numba, numpy
 from pathlib import Path
-from sash.kernels.jit import packaged as module
+from sash.kernels.jit import cache as module
 
 def is_used():
     module.packaged.cache_clear()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import sash
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import Collect, Count, DirectProduct, First, Last, Max, Mean, Min, Sum, SumOfSquares
+from sash.monoids.op_counter import OpCounter
 
 
 def state_of(monoid: Any, values: Any) -> Any:

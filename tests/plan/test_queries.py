@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.operation_counts import OpCounter, count_operations
+from sash.engine.operation_counts import count_operations
+from sash.monoids.op_counter import OpCounter
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.explain_queries import cost_of
 from sash.plan.planner import plan

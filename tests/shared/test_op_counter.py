@@ -4,10 +4,10 @@ import pytest
 
 from sash.aggregators import DABA, SubtractOnEvict
 from sash.aggregators.in_order import require
-from sash.engine.operation_counts import OpCounter
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.op_counter import OpCounter
 from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum
 from sash.testing import check_laws

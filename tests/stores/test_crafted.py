@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from sash.stores import PageError
+from sash.stores import envelope as snapshot
 from sash.stores import pages as page
-from sash.stores import pages as snapshot
 from sash.stores.codec import DEEPEST, dumps, loads
-from sash.stores.pages import COUNTER, check_meta, integer, list_of, one_of, optional, read_stream, text, wrap
+from sash.stores.envelope import COUNTER, check_meta, integer, list_of, one_of, optional, text, wrap
+from sash.stores.pages import read_stream
 
 OURS = "0123456789abcdef" * 2
 TEXT = pa.schema([("s", pa.string())])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sash.stores import PageError
 from sash.stores import pages as page
-from sash.stores.pages import FORMAT, HEAD, unwrap, wrap
+from sash.stores.envelope import FORMAT, HEAD, unwrap, wrap
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 NAME = "page 'k/7'"

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.stores import PageError
+from sash.stores import envelope as snapshot
 from sash.stores import pages as page
-from sash.stores import pages as snapshot
-from sash.stores.pages import wrap
+from sash.stores.envelope import wrap
 
 OURS, OTHER = "0123456789abcdef" * 2, "f" * 32
 PAGES = {"header": b"first", "k/1": b"", "k/7": bytes(100)}

@@ -7,10 +7,8 @@ Nodes: allocation, entries, children, search.
              links   z0   z1   z2   z3                all leaves on one level
              aggs    ⊕ over some part of the tree     (the structure defines which)
 
-A node is a number: its row in the pools. Its links are its parent, its arity (one more than its entries, in leaves
-as
-well), its flags, and its children. The flags say whether it is on the left spine, on the right spine, or the root,
-and
+A node is a number: its row in the pools. Its links are its parent, its arity (one more than its entries, in leaves as
+well), its flags, and its children. The flags say whether it is on the left spine, on the right spine, or the root, and
 whether it is an inner node.
 
 Removed subtrees are linked into the free chain by their roots. Allocating a node replaces it on the chain by its

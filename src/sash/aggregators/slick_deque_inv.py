@@ -15,10 +15,9 @@ is one more range while it is longer than all others; else the longest range is 
 As long as a range is not filled, nothing is subtracted: the paper fills the array with the identity and subtracts
 that. A range that was not registered is computed from the next longer or shorter one.
 
-Invariants: partials[F:E] are the window's elements; spans are the distinct ranges, longest first; answers[k] is
-⊕ over the youngest spans[k], of all if there are fewer; total is ⊕ over the window if it is longer than
-spans[0], else the identity.
-"""
+Invariants: partials[F:E] are the window's elements; spans are the distinct ranges, longest first; answers[k] is ⊕ over
+the youngest spans[k], of all if there are fewer; total is ⊕ over the window if it is longer than spans[0], else the
+identity."""
 
 from __future__ import annotations
 

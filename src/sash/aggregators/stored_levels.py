@@ -26,12 +26,10 @@ Encode and decode the pages of a window in a store.
     prices/0/7         512 nodes of a level: those of level 0 with the numbers from 7·512 up to 8·512
     prices/1/3         …
 
-A page of nodes is complete when it is written, and never written again. Nodes that are not on a complete page are
-not
+A page of nodes is complete when it is written, and never written again. Nodes that are not on a complete page are not
 stored as such: those of level 0 are in the header, those above are recomputed from the level below.
 
-The header names the structure and the monoid, so that a window is not opened as another. Every page has a
-fingerprint
+The header names the structure and the monoid, so that a window is not opened as another. Every page has a fingerprint
 of both, its level and its number, and a checksum (`sash.stores.pages`).
 
 Keep the pages of a window in memory that it needs now or soon; the others are only in its store.
@@ -62,8 +60,7 @@ from sash.aggregators.block_levels import Levels
 from sash.monoids import Monoid
 from sash.monoids.monoid_key import code_key, monoid_key
 from sash.stores.codec import dump_states, load_states
-from sash.stores.page_writer import Commit, PageWriter
-from sash.stores.pages import (
+from sash.stores.envelope import (
     Check,
     PageError,
     check_meta,
@@ -76,6 +73,7 @@ from sash.stores.pages import (
     unwrap,
     wrap,
 )
+from sash.stores.page_writer import Commit, PageWriter
 from sash.stores.store import Store, StoreError, StoreInUse, checked_store
 
 # --- Stored pages ---

@@ -25,8 +25,7 @@ Block b of level l is the positions from b·2^l up to (b + 1)·2^l. A range of n
     block(l, b)     ⊕ over a block that lies in the window
     find(i)         the position of the i-th oldest element, counted from 0
 
-and inherits `last(n)`, `query_last(n)` and `query_range(start, stop)`, for any ⊕, because blocks are taken in
-order.
+and inherits `last(n)`, `query_last(n)` and `query_range(start, stop)`, for any ⊕, because blocks are taken in order.
 """
 
 from __future__ import annotations

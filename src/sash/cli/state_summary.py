@@ -31,8 +31,9 @@ from sash.plan.query import Query
 from sash.state.root_page import HEADER, ROOT, root_schema, stored_description
 from sash.state.state_header import directories
 from sash.stores import MemoryStore
-from sash.stores import pages as snapshots
-from sash.stores.pages import PageError, decoding, fingerprint_of, read_batch, read_json, unwrap
+from sash.stores import envelope as snapshots
+from sash.stores.envelope import PageError, decoding, fingerprint_of, read_json, unwrap
+from sash.stores.pages import read_batch
 
 # --- State query ---
 

@@ -35,9 +35,9 @@ from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
 from sash.aggregators.two_stacks import TwoStacks
 from sash.cli.job_file import nearest
 from sash.cli.main import WrongUsage
-from sash.engine.operation_counts import OpCounter
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, Monoid
+from sash.monoids.op_counter import OpCounter
 
 # --- Tree trace ---
 

@@ -2,8 +2,7 @@
 
     rows' columns ──▶ states (one call) ──▶ results ──▶ an Arrow column
 
-A stored state is one column per scalar, with values in place of codes. States of interpreted aggregates are stored
-as
+A stored state is one column per scalar, with values in place of codes. States of interpreted aggregates are stored as
 one column of bytes, by the monoid's `dump` or our codec.
 
 What lies between two columns of decimals, durations or times (`monoids/between_values.py`).

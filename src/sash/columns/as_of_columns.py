@@ -12,9 +12,8 @@ Order the rows of a spine and of its events by the same keys, on one axis of tim
                            ├─ the same keys under the same codes, times in units of the events
     spine    ──▶ RowOrder ─┘
 
-A spine may have a finer unit than its events, and so times between two units of theirs. Events are at whole units,
-so a
-spine's time can be rounded: an event is before 2.5 if it is before 3, and at or before 2.5 if it is at or before 2.
+A spine may have a finer unit than its events, and so times between two units of theirs. Events are at whole units, so
+a spine's time can be rounded: an event is before 2.5 if it is before 3, and at or before 2.5 if it is at or before 2.
 
 The bounds of windows that end at the rows of a spine, over its events.
 

@@ -13,10 +13,8 @@ at        0        2  3         the number of its row (without null rows, if tho
 
 The weighted mean on whole columns, by the kernels of sums: (Σ p + Σ e) / Σ w.
 
-A product w·x is p + e exactly, p rounded and e its rounding error (`two_product`). Each of the three sums has all
-its
-digits. Columns with values beyond the range of exact products, and windows in which p and e cancel, need the
-monoid.
+A product w·x is p + e exactly, p rounded and e its rounding error (`two_product`). Each of the three sums has all its
+digits. Columns with values beyond the range of exact products, and windows in which p and e cancel, need the monoid.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
                  └──────────────────────────┴──▶ FailedRows: the row, and the message
 
 Only aggregates of users may fail here. Rows that enter the reorder buffer are checked on arrival, so that they fail
-neither a later call nor a lookup: `lift` is then called twice for each. Without a buffer rows are checked only
-after a
+neither a later call nor a lookup: `lift` is then called twice for each. Without a buffer rows are checked only after a
 call has failed (`AtomicCalls`).
 
 Results on which an aggregate or a formula fails, for `Options(failed="side")`: they are null, and counted here.

@@ -6,8 +6,7 @@
     A  1              0           null 2                 07…
     null 2            2
 
-Nulls are a key of their own, all NaN are one key, and -0.0 is 0.0. Codes are valid within one call. Hashes depend
-on
+Nulls are a key of their own, all NaN are one key, and -0.0 is 0.0. Codes are valid within one call. Hashes depend on
 the values alone, are the same in every process, and have a version that is stored with the state.
 
 Encode key columns as 64-bit words: fixed-width values directly, everything else by the code of its bytes.

@@ -29,7 +29,7 @@ from sash.state.root_page import HEADER, has_state, stored_mode, stored_schema
 from sash.state.state_header import StoredState
 from sash.state.state_transfer import move_emitted, settle, transfer
 from sash.stores import Store
-from sash.stores.pages import decoding
+from sash.stores.envelope import decoding
 from sash.stores.store import checked_store
 
 # --- Migration ---

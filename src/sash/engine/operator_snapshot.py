@@ -13,8 +13,9 @@ from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.state.root_page import ROOT, require_query
 from sash.stores import PageError
-from sash.stores import pages as snapshots
-from sash.stores.pages import damaged, decoding, fingerprint_of, read_stream, unwrap, wrap
+from sash.stores import envelope as snapshots
+from sash.stores.envelope import damaged, decoding, fingerprint_of, unwrap, wrap
+from sash.stores.pages import read_stream
 
 _ANY = "0" * 32
 _LATE = "late"

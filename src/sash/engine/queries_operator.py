@@ -6,8 +6,7 @@
                       │
                       └──▶ one commit of all to the store
 
-A call is atomic over all queries: each operator does its work, then one write commits the pages of all. If an
-operator
+A call is atomic over all queries: each operator does its work, then one write commits the pages of all. If an operator
 or the write fails, the state of all queries is unchanged.
 
 One store for several operators: each has pages of its own, and one call writes those of all of them at once.
@@ -49,7 +48,7 @@ from sash.plan.queries import Queries
 from sash.state.page_transaction import StoreOwner
 from sash.state.root_page import HEADER, ROOT
 from sash.stores import PageError, Store
-from sash.stores.pages import check_meta, damaged, decoding, list_of, one_of, read_json, text, unwrap, wrap
+from sash.stores.envelope import check_meta, damaged, decoding, list_of, one_of, read_json, text, unwrap, wrap
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length
 

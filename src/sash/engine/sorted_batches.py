@@ -5,8 +5,7 @@
     piece 2          ├╌╌╌┼──────────┼┤      the lookback of its windows, then new rows
                      tail
 
-A piece has at least as many new rows as its tail, so each row is computed at most twice. Memory depends on the size
-of
+A piece has at least as many new rows as its tail, so each row is computed at most twice. Memory depends on the size of
 the windows, not on the number of rows of a key.
 
 Several queries on batches sorted by key and time, computed together piece by piece, without state.

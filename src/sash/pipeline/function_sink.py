@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sash.pipeline.sink import SinkTask
-from sash.stores.pages import decoding, unwrap, wrap
+from sash.stores.envelope import decoding, unwrap, wrap
 
 # --- Outbox ---
 

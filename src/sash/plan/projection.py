@@ -6,10 +6,8 @@
                  └───── cell ─────┘                          └── cell ──┘                └ cell ┘
     outputs      vwap = "0" / "1"                                                        n
 
-The engine computes aggregates over windows: `asked` are the pairs. A cell is one such pair, and the pair that
-counts
-the inputs. Equal aggregates of a query are computed once. A query without formulas, own windows and `min_periods`
-is
+The engine computes aggregates over windows: `asked` are the pairs. A cell is one such pair, and the pair that counts
+the inputs. Equal aggregates of a query are computed once. A query without formulas, own windows and `min_periods` is
 plain: each aggregate over each window is a result.
 
 The windows of a query with those of its aggregates, and the names of its results.

@@ -22,7 +22,7 @@ from sash.state.column_sharing import restored
 from sash.state.page_transaction import Pages
 from sash.state.state_checks import LARGEST, require, required_numbers
 from sash.state.state_codec import StateCodec, Stored, tail_name
-from sash.stores.pages import PageError, decoding
+from sash.stores.envelope import PageError, decoding
 
 TOGETHER = 64
 """Segments that are read at once."""

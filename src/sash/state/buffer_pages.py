@@ -25,7 +25,7 @@ from sash.plan.time_axis import Number
 from sash.state.page_transaction import Pages
 from sash.state.state_checks import require
 from sash.state.state_header import Header, PageEntry
-from sash.stores.pages import decoding
+from sash.stores.envelope import decoding
 
 ROWS = 1 << 14
 """The most rows in a page of the reorder buffer."""

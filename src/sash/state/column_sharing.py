@@ -20,7 +20,7 @@ import pyarrow as pa
 from sash.columns.arrow_arrays import array
 from sash.columns.input_encoding import numbers
 from sash.kernels.loops.array_types import Ints
-from sash.stores.pages import Check, integer, text
+from sash.stores.envelope import Check, integer, text
 
 Layout = list[Any]
 """For each column: -1 if it is stored, the number of the column that it equals, or its only value as text."""

@@ -5,9 +5,8 @@
     s<hash>.<a>.<n>   a segment: elements of keys of a bucket, written once (`bucket_log.py`)
     q<n>, held        rows that wait (`buffer_pages.py`)
 
-A bucket is read when a row comes for one of its keys, or a timer of one is due; from then on its keys are in
-memory. At
-the end of a call the buckets of all changed keys are written, and the header last.
+A bucket is read when a row comes for one of its keys, or a timer of one is due; from then on its keys are in memory.
+At the end of a call the buckets of all changed keys are written, and the header last.
 
 The memory bound: evicts the least recently used keys from memory; the store still has them.
 
@@ -16,8 +15,7 @@ The memory bound: evicts the least recently used keys from memory; the store sti
                       arrays are packed: ████████│
 
 Buckets are loaded and evicted as a whole. After a commit the store has every bucket as it is in memory, so eviction
-writes nothing. Rows of the reorder buffer are in pages of their own, which are read when the watermark reaches
-them:
+writes nothing. Rows of the reorder buffer are in pages of their own, which are read when the watermark reaches them:
 they are evicted if they alone take half of the bound.
 
 During a call the buckets that it needs are in memory: those of its own keys, and those with a result due.
@@ -52,7 +50,7 @@ from sash.state.state_checks import require
 from sash.state.state_codec import StateCodec, tail_name
 from sash.state.state_header import Header, StoredState, read_header
 from sash.stores import PageError, Store
-from sash.stores.pages import decoding
+from sash.stores.envelope import decoding
 
 # --- Durable state ---
 

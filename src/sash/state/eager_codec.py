@@ -6,19 +6,15 @@
     slides     a batch for each window with `every`: key, name, number and revision of emitted slides
 
 Pages are read in the order in which they were written; later records replace earlier ones. Rows need no order: it
-follows from their times, tie-breakers and arrival, and the key has the number of retained rows. States are stored
-as
-values, not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are
-not
+follows from their times, tie-breakers and arrival, and the key has the number of retained rows. States are stored as
+values, not as codes; those of interpreted aggregates by their monoid's `dump`, or our codec. Labels and trees are not
 stored: they are rebuilt from the rows.
 
 Validate the pages of an eager engine, each before it is loaded, and all of them together afterwards.
 
 Compiled loops follow row numbers and indices without bounds checks, and find slides by counting from a time. So the
-checks require: each key occurs once, rows and slides name keys of their page, ends of slides fit into 64 bits, a
-key
-has the number of rows that its page states, and slides by rows end at existing rows. A failed check is a
-ValueError.
+checks require: each key occurs once, rows and slides name keys of their page, ends of slides fit into 64 bits, a key
+has the number of rows that its page states, and slides by rows end at existing rows. A failed check is a ValueError.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from sash.engine.revise.eager_state import expiry
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers, States
 from sash.kernels.loops.eager_windows import COUNT, PASSED
 from sash.state.state_checks import LARGEST, require, require_entries, required_numbers
-from sash.stores.pages import decoding
+from sash.stores.envelope import decoding
 
 # --- Eager checks ---
 

@@ -2,8 +2,7 @@
 
 With it an operator can be opened on a store before its first batch, and a store that has lost its header is not taken
 for an empty one. Another query is refused with a list of what has changed. A snapshot has a schema of its own; there
-the root has only the query.
-"""
+the root has only the query."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ from sash.plan.fingerprint import described, described_state, difference, is_des
 from sash.plan.query import Query
 from sash.state.state_checks import require
 from sash.stores import PageError, Store
-from sash.stores.pages import check_meta, decoding, fingerprint_of, one_of, read_batch, read_json, unwrap
+from sash.stores.envelope import check_meta, decoding, fingerprint_of, one_of, read_json, unwrap
+from sash.stores.pages import read_batch
 
 HEADER = "header"
 ROOT = "root"

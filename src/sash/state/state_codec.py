@@ -5,10 +5,8 @@
                    states of the aggregates, with values in place of codes
     last batch     with emit="changes": the last emitted result of each key
 
-Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out
-(`column_sharing.py`).
-Elements below a position that the caller passes are not in these batches but in segments (`bucket_log.py`), in
-batches
+Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out (`column_sharing.py`).
+Elements below a position that the caller passes are not in these batches but in segments (`bucket_log.py`), in batches
 like batch 1. All batches are checked (`state_checks.py`) before any is loaded.
 
 The columns in which elements and states of slots are stored, with functions that store and load them.
@@ -17,10 +15,8 @@ The columns in which elements and states of slots are stored, with functions tha
     states         "a0.1.s0", …                       with values in place of codes
     counts         "a0.1.n"                           how many values an element has; of a row: whether it has one
 
-In memory, elements have the number of values before them. It follows from the counts and the total of the slot,
-once
-all elements of a slot are loaded.
-"""
+In memory, elements have the number of values before them. It follows from the counts and the total of the slot, once
+all elements of a slot are loaded."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sash.state.page_transaction import NUMBER, Pages
 from sash.state.root_page import HEADER, QUERY, ROOT, root_batch
 from sash.state.state_checks import LARGEST, require
 from sash.stores import PageError, Store
-from sash.stores.pages import COUNTER, check_meta, decoding, list_of, text
+from sash.stores.envelope import COUNTER, check_meta, decoding, list_of, text
 
 _GARBAGE = list_of(text(r"b[0-9a-f]{16}|s[0-9a-f]{16}\.[0-9]+\.[0-9]+|[qe][0-9]+|held"))
 """Names of pages that an operator makes, and may delete."""

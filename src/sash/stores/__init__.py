@@ -14,8 +14,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sash.stores.envelope import PageError
 from sash.stores.memory import MemoryStore
-from sash.stores.pages import PageError
 from sash.stores.store import (
     FlushError,
     Refreshable,

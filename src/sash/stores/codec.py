@@ -11,12 +11,10 @@ A scalar is a tag and its content; a container is its tag, its length, and its i
     (1, "a")     t │ 2 │ i │ 1 │ s │ 1 │ a
     (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
 
-The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact
-types
+The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact types
 are accepted, since an instance of a subclass (a namedtuple) would be decoded as the base class. Encoder and decoder
-use
-an explicit stack, so nesting costs memory, not recursion. Only tuples in a set or in a key of a dict are limited to
-1,000 levels, because Python hashes tuples recursively and without a limit.
+use an explicit stack, so nesting costs memory, not recursion. Only tuples in a set or in a key of a dict are limited
+to 1,000 levels, because Python hashes tuples recursively and without a limit.
 
 Encode single values as bytes: for each exact type a tag, a writer, and a reader.
 
@@ -25,10 +23,8 @@ Encode single values as bytes: for each exact type a tag, a writer, and a reader
     y  date                Y  datetime            h  time            p      timedelta
                            P  pandas.Timestamp                       Q      pandas.Timedelta
 
-A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the
-value
-and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name,
-or
+A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the value
+and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name, or
 the key of a zone.
 
 Encode the states of user-defined aggregates as bytes, without pickle. In this order:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sash.stores.pages import MAGIC, fingerprint_of
+from sash.stores.envelope import MAGIC, fingerprint_of
 from sash.stores.rocksdb_store import RocksDBStore
 from sash.stores.store import Refreshable, Store, StoreDamaged, StoreError, StoreInUse, StoreUnavailable
 

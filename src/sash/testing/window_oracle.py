@@ -1,7 +1,6 @@
 """Windows by their definition: the rows of each window, found by scanning all rows of the key.
 
-The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time,
-then
+The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time, then
 tie-breakers, then arrival. Two functions:
 
     per_row(spec, rows)     for each row, the rows of the window that ends at it
@@ -28,8 +27,7 @@ it.
 
 Calendar lengths and slides by their definition, with `datetime` and `zoneinfo`, for one time after the other.
 
-The engine's arrays (`sash.windows.calendar`) are tested against this. Times are integers in units of the time
-column.
+The engine's arrays (`sash.windows.calendar`) are tested against this. Times are integers in units of the time column.
 """
 
 from __future__ import annotations

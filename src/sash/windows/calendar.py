@@ -8,10 +8,8 @@ A local time that a change of the clock skips means the instant of the change; o
 occurrence. So a local day begins at its first instant, in every zone.
 
 Starts of windows must not decrease as time increases. Calendar subtraction violates this in two cases: Mar 30 12:00
-and
-Mar 31 00:00 less a month are Feb 28 12:00 and Feb 28 00:00, and an hour occurs twice when the clock goes back.
-There a
-window starts at the earliest start of any later time: for Mar 28 to Mar 30 at Feb 28 00:00.
+and Mar 31 00:00 less a month are Feb 28 12:00 and Feb 28 00:00, and an hour occurs twice when the clock goes back.
+There a window starts at the earliest start of any later time: for Mar 28 to Mar 30 at Feb 28 00:00.
 
 ZoneRules: when the clock of a time zone changes, as arrays.
 
@@ -19,14 +17,10 @@ ZoneRules: when the clock of a time zone changes, as arrays.
     offset       -5 h   │     -4 h      │   -5 h          `offset`: one more than changes
     local     ──────────┘(gap)──────────┘(fold)────▶
 
-The rules come from `zoneinfo` (the system's database, or the package tzdata), which gives the offset at an instant
-but
-no list of changes. Offsets are compared from day to day, and a change is found by bisection. Years are read when
-they
-are first needed. Rules repeat after 400 years, as the calendar does, so years from 2438 on follow from earlier
-ones.
-Before 1800 and after 9999 the offset is constant.
-"""
+The rules come from `zoneinfo` (the system's database, or the package tzdata), which gives the offset at an instant but
+no list of changes. Offsets are compared from day to day, and a change is found by bisection. Years are read when they
+are first needed. Rules repeat after 400 years, as the calendar does, so years from 2438 on follow from earlier ones.
+Before 1800 and after 9999 the offset is constant."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Output: results as a record batch of the query's output schema.
 
-Per row: the input's columns and one column for each window and aggregate, in order of time and arrival. Per slide:
-the key, the window's name, its start and end, the aggregates, in order of their ends. In mode "given" the results of
-one window are ordered key by key: with many keys there are far more results than rows, and sorting them would take
-longer than computing them.
-"""
+Per row: the input's columns and one column for each window and aggregate, in order of time and arrival. Per slide: the
+key, the window's name, its start and end, the aggregates, in order of their ends. In mode "given" the results of one
+window are ordered key by key: with many keys there are far more results than rows, and sorting them would take longer
+than computing them."""
 
 from __future__ import annotations
 

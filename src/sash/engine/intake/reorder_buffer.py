@@ -6,10 +6,8 @@
     ├───── run of 300 ─────┤
         ├─┤   ├──┤  ├──┤                                        small runs of the last calls
 
-A push adds one run. When W rises, a prefix of each run that starts below W is released: a slice, without a copy. As
-in
-a log-structured merge tree, `FAN_OUT` runs of similar size are merged, so n waiting rows form O(log n) runs and a
-row
+A push adds one run. When W rises, a prefix of each run that starts below W is released: a slice, without a copy. As in
+a log-structured merge tree, `FAN_OUT` runs of similar size are merged, so n waiting rows form O(log n) runs and a row
 is merged O(log n) times. Runs are immutable and the buffer's state is one tuple: a rollback assigns the old one.
 
 Mode "sorted": check the order of rows, and find the last rows of equal key and time, which may get more peers.

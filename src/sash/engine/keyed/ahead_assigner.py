@@ -4,8 +4,7 @@
     Count(5, shift=2)       └─────────┘ │      the row ▼ has its result when two more rows have come
     Time(4, shift=3)              └──────┴─    this one waits for the watermark
 
-A row becomes an element when the watermark passes it. Rows that wait are the last elements of a slot, so they leave
-in
+A row becomes an element when the watermark passes it. Rows that wait are the last elements of a slot, so they leave in
 order. `WaitingRows` has their columns, and the results of windows that do not look ahead.
 
 Rows that wait for later rows, with the results that are known already.

@@ -5,10 +5,8 @@
     1       12     8        0     7                          └── slot 0 ──┘                └── slot 1 …
 
 Positions only grow; position p lies at OFFSET + (p & (CAPACITY - 1)). A ring that is full moves to a block of twice
-the
-size, and its old block is reused. Blocks are powers of two. When most of the arena is free it is packed, so that
-memory
-shrinks with the state.
+the size, and its old block is reused. Blocks are powers of two. When most of the arena is free it is packed, so that
+memory shrinks with the state.
 
 Structures in slots: their scalars are rows of the slot table, and their queues lie in an arena.
 """

@@ -5,10 +5,8 @@
                           │   aggregates ┴──▶ states of elements ──▶ structures in their slots ──▶ results
                           └─▶ timers set, elements evicted, slots released
 
-A step changes state in place and keeps a journal: until `commit`, `rollback` restores the state before the step.
-The
-journal is a copy of the rows of the slot table that the step touches and of the panes that it may extend. Elements
-are
+A step changes state in place and keeps a journal: until `commit`, `rollback` restores the state before the step. The
+journal is a copy of the rows of the slot table that the step touches and of the panes that it may extend. Elements are
 only appended, and structures are rebuilt from their elements.
 
 The journal of a step, with which the live engine undoes it.

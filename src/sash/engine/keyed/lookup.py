@@ -1,9 +1,7 @@
 """Lookup: the aggregates of some keys now, or at a time, without a change of state.
 
-The live structures of the keys compute the results. Buffered rows of these keys are processed first, in a step that
-is
-undone after the lookup. A window without `every` is the one that would end at that time; with `every` it is the
-slide
+The live structures of the keys compute the results. Buffered rows of these keys are processed first, in a step that is
+undone after the lookup. A window without `every` is the one that would end at that time; with `every` it is the slide
 in progress.
 
 Without buffered rows, a lookup costs the ⊕ that structures take to advance to the window: O(1) for a window of rows

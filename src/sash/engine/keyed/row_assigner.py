@@ -5,8 +5,7 @@
                    └────────┘               Count(3)
                       └─────────────┘       Delta(odometer, 5)
 
-A threshold on time, on a Delta's column or on the row number determines the start of a window; it never decreases.
-A
+A threshold on time, on a Delta's column or on the row number determines the start of a window; it never decreases. A
 Policy determines the start of its own window.
 
 Starts and ends of shifted windows over the rows of slots.
@@ -19,10 +18,8 @@ Both ends never decrease from one row of a key to the next, so a search continue
 
 Policy windows: windows from which a user-defined function evicts the oldest rows.
 
-Each slot has an AMTA over the policy's aggregate; it finds the start of the window at each row in O(log n) ⊕,
-however
-many rows are evicted. The aggregates of the query then run on these starts, as for every other window.
-"""
+Each slot has an AMTA over the policy's aggregate; it finds the start of the window at each row in O(log n) ⊕, however
+many rows are evicted. The aggregates of the query then run on these starts, as for every other window."""
 
 from __future__ import annotations
 

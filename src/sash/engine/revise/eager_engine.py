@@ -7,8 +7,7 @@
                              │
                              └──▶ W: drop the records of final results, and rows that no window needs
 
-The cost of a call depends on its rows and the results that it changes, not on the retained rows: a row at distance
-d
+The cost of a call depends on its rows and the results that it changes, not on the retained rows: a row at distance d
 from the newest moves d entries of its slot's order and takes O(log d) ⊕ in each tree, a result O(log n).
 
 Retraction for emit="eager": a row that retracts removes the last earlier row of the same key and `on`.

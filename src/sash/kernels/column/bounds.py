@@ -9,8 +9,7 @@
     shifted      Time and Count windows that end before their row, or after it
 
 Peers are rows of the same key and time. Starts and ends never decrease, so each search continues from the last. The
-rule for starts is that of live and eager windows (`loops/bound_rules.py`); the search differs: all rows are known,
-so
+rule for starts is that of live and eager windows (`loops/bound_rules.py`); the search differs: all rows are known, so
 that four ranges of them are searched at once. Every kernel returns the lengths of the shortest and of the longest
 window.
 
@@ -20,10 +19,8 @@ Bounds of windows over one table at the times of another: for each row of a spin
     spine     a4  a8  b1                    by key and time
     place      1   3   4                    the first event of the key at or after the row's time
 
-Places never decrease, so a search continues from the last one, in steps that double: O(log d) for a distance d.
-That is
-a few comparisons if the spine is dense, and no scan of all events if it is sparse.
-"""
+Places never decrease, so a search continues from the last one, in steps that double: O(log d) for a distance d. That
+is a few comparisons if the spine is dense, and no scan of all events if it is sparse."""
 
 from __future__ import annotations
 

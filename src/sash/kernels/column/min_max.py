@@ -11,12 +11,10 @@ Minimum and maximum over Count windows of many sizes, each computed from the nex
     size 4            └─────┘ └─ …      the results of size 4, known for every row
     size 7      └───────────┘           that at row d joined with that at row g: they overlap, and cover a to g
 
-A window of up to twice the size of another one is the union of two such windows, one `by` rows before the other.
-Min
+A window of up to twice the size of another one is the union of two such windows, one `by` rows before the other. Min
 and max are idempotent, so a row may be counted twice. Sizes that are further apart are reached by doubling.
 
-Cost: 1 comparison per row and size, and 1 for each doubling in between; computed one size at a time it is 3 per
-row.
+Cost: 1 comparison per row and size, and 1 for each doubling in between; computed one size at a time it is 3 per row.
 """
 
 from __future__ import annotations

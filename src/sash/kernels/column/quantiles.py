@@ -1,32 +1,27 @@
 """Quantiles, the median among them, over whole columns: in narrow windows, and in wide ones.
 
 Windows of up to `NARROW` keys are sorted arrays. Eight ranges of rows are processed at once, so that a vector holds
-the
-i-th keys of eight arrays. Each step removes and inserts a key in all of them, without a branch:
+the i-th keys of eight arrays. Each step removes and inserts a key in all of them, without a branch:
 
     array 0    rows 0 …             old 7  new 2     sentinels fill an array after its keys: a window that only grows
     array 1    rows 1,000 …         old 3  new 9     removes one, a window that only shrinks inserts one
     …
 
-Over Count windows up to `BATCH` steps are one call, as long as no array reaches the end of a key: the keys of a
-range
+Over Count windows up to `BATCH` steps are one call, as long as no array reaches the end of a key: the keys of a range
 are copied to vectors, and results back, a run of rows at a time.
 
 Cost per row: w / 8 vector operations for windows of w keys.
 
 Quantiles, the median among them, over wide windows of whole columns.
 
-Windows are sets of ranks (`ranks.py`). The keys are ranked chunk by chunk, a chunk is several windows long, and
-a
+Windows are sets of ranks (`ranks.py`). The keys are ranked chunk by chunk, a chunk is several windows long, and a
 cursor follows the quantile from row to row: a word of the set, and the number of ranks before it.
 
     chunk 0   ├───────────────────────┤          its last window is the first one of the next chunk
     chunk 1                      ├───────────────────────┤
 
-The keys of a chunk are put into buckets (`quantiles.py`), and the cursor sorts the buckets that it visits. If
-it
-has visited most words of the previous chunk, and the chunk fits into the cache, all keys are ranked at once
-(`ranks.py`).
+The keys of a chunk are put into buckets (`quantiles.py`), and the cursor sorts the buckets that it visits. If it has
+visited most words of the previous chunk, and the chunk fits into the cache, all keys are ranked at once (`ranks.py`).
 
 Cost per row: some 1.2 keys put into buckets or sorted, 2 changed bits and a step of the cursor.
 
@@ -34,8 +29,7 @@ Write a quantile: a number between two keys, the first of them, or NaN.
 
 Put the keys of a chunk of rows into buckets by value, and sort a bucket when a quantile reaches it.
 
-A quantile visits few values: over windows of 10,000 random numbers, a fiftieth of them. So a row is put into a
-bucket
+A quantile visits few values: over windows of 10,000 random numbers, a fiftieth of them. So a row is put into a bucket
 by one multiplication, and only the buckets that the quantile visits, which are neighbours, are sorted:
 
     values       less ◀──────────────────────────────────▶ greater    NaN
@@ -45,13 +39,10 @@ by one multiplication, and only the buckets that the quantile visits, which are 
     ranks[row]   its own place in a sorted bucket; the first place of another one
 
 A bucket begins at a new word of the set of ranks. Until it is sorted, its first word has no meaning; sorting writes
-it.
-In both cases a rank determines whether a row is before a word of a sorted bucket.
+it. In both cases a rank determines whether a row is before a word of a sorted bucket.
 
-Cost per row: two passes; and those of a sort (`ranks.py`) if its bucket is visited. If most values are
-in
-one bucket, that is a sort of all of them.
-"""
+Cost per row: two passes; and those of a sort (`ranks.py`) if its bucket is visited. If most values are in one bucket,
+that is a sort of all of them."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@ r"""Ranks over whole columns: of the keys of a chunk, of the last key of a windo
 
 The keys of a chunk of rows get numbers from 0, all distinct, in the order of the keys and then of the rows.
 
-A radix sort by the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are
-equal
+A radix sort by the leading bits in which the keys of the chunk differ, and then a sort of the few keys that are equal
 in these. Leading bits and row are packed into one word, so that a pass moves half the bytes:
 
     word    leading bits of key − least key │ row in the chunk
@@ -36,8 +35,7 @@ In narrow windows the lesser and the equal keys are counted, in vectors. Wide wi
     first                        0  1  1  1  4       with "dense": one bit for each distinct key, here
     counts[first]                1  2  ·  ·  0
 
-Cost per row: w / 8 vector operations for windows of w keys; for wide ones some 1.3 sorted keys, 2 changed bits and
-a
+Cost per row: w / 8 vector operations for windows of w keys; for wide ones some 1.3 sorted keys, 2 changed bits and a
 count of the bits below.
 
 The most frequent key of each window, the least of equally frequent ones, over whole columns.

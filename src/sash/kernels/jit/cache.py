@@ -1,9 +1,8 @@
 """The cache of machine code: on disk, in a wheel, behind a lock, named by a hash of our sources.
 
 Numba does not notice a change in a function that a cached function calls. So the cache is in a directory named by a
-hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale
-code is
-never found. The kernels of a wheel, if it has any, are tried first (`cache.py`).
+hash of all sources of sash that compile, Numba's version and the CPU: any edit starts an empty cache, and stale code
+is never found. The kernels of a wheel, if it has any, are tried first (`cache.py`).
 
     $SASH_CACHE_DIR, else the user's cache directory, else one under the temporary directory
     ├── secret                   keys the MAC of each entry
@@ -19,10 +18,8 @@ Lock a kernel so that one process compiles it: the others wait, and load the res
     process 2   not in the cache ── wait ··························· lock ── in the cache ── unlock
 
 Spark starts as many Python workers as there are cores, all at once and all with the same query: without a lock each
-would compile each kernel. The lock of a kernel is a POSIX lock of one byte of a file in the cache directory, which
-the
-system releases when the process ends for any reason. The lock only saves time: if there is none, or if the wait is
-too
+would compile each kernel. The lock of a kernel is a POSIX lock of one byte of a file in the cache directory, which the
+system releases when the process ends for any reason. The lock only saves time: if there is none, or if the wait is too
 long, a process compiles the kernel itself.
 
 Kernels in a wheel, compiled ahead of time for any CPU of an architecture level.
@@ -31,8 +28,7 @@ Kernels in a wheel, compiled ahead of time for any CPU of an architecture level.
     ├── manifest.json            the hash of the sources, and the CPU features that the machine code needs
     └── <hash>.code              a kernel for one signature, after a checksum
 
-They are used only if they were compiled from exactly the same sources and versions, and if this CPU has all
-features;
+They are used only if they were compiled from exactly the same sources and versions, and if this CPU has all features;
 otherwise kernels are compiled as usual. A damaged file counts as missing. The checksum detects accidents only: an
 attacker who can change a file of the package can change its Python modules as well.
 

@@ -1,11 +1,8 @@
 """Fingerprints: a key for everything that the results of a monoid depend on.
 
-Machine code is cached under this key, in memory and on disk, so it covers everything that the code is compiled
-from:
-the instance's parameters, its class and methods, and for every function its code, constants, defaults, captured
-values
-and the globals it reads, followed through modules and called functions. Installed software is identified by name
-and
+Machine code is cached under this key, in memory and on disk, so it covers everything that the code is compiled from:
+the instance's parameters, its class and methods, and for every function its code, constants, defaults, captured values
+and the globals it reads, followed through modules and called functions. Installed software is identified by name and
 version; sash itself by name, because the cache directory is named by a hash of its sources (`cache.py`).
 
 State outlives versions: `state_key` identifies installed software without its version, and classes of sash without

@@ -1,17 +1,12 @@
 """Compile the inner functions of a kernel to bitcode, which is optimised once, with the kernel.
 
-Numba makes each function a library: it links its callees, optimises all of it and emits machine code, and repeats
-that
-for each caller. A loop four calls below its kernel is optimised five times, and only the last result is used. Here
-an
-inner function stays bitcode, and the kernel, which Python calls, is optimised once, as a whole. Numba's cheap
-passes
+Numba makes each function a library: it links its callees, optimises all of it and emits machine code, and repeats that
+for each caller. A loop four calls below its kernel is optimised five times, and only the last result is used. Here an
+inner function stays bitcode, and the kernel, which Python calls, is optimised once, as a whole. Numba's cheap passes
 over each function remain: without them a running `std` took 1.5 times as long.
 
-After a compilation there remain the machine code, the kernel's LLVM module, which the execution engine owns, and
-the
-bitcode of inner functions, which later kernels share. That is 1.1 MB for each kernel (mean of 31) instead of
-Numba's
+After a compilation there remain the machine code, the kernel's LLVM module, which the execution engine owns, and the
+bitcode of inner functions, which later kernels share. That is 1.1 MB for each kernel (mean of 31) instead of Numba's
 3.0 MB, for the same machine code; a kernel from disk takes 0.1 MB instead of 0.35 MB.
 
     0.9   MB less  llvmlite never frees what it registers for the passes over a function (`SharedPassesLibrary`)

@@ -1,17 +1,13 @@
 """Loops that change the ordered rows of slots, for emit="eager": insert, remove, undo, and find rows to drop.
 
-Inserting a row moves the rows after it: a row at distance d from the newest moves d entries of 16 bytes, and 10,000
-of
+Inserting a row moves the rows after it: a row at distance d from the newest moves d entries of 16 bytes, and 10,000 of
 them take some 10 µs. Attributes by row number do not move.
 
 Find the results of emit="eager" that have changed, by comparing ranges and results before and after a call.
 
-Pairs are rows of three integers: the place of a range after the call, that before, and the number of its result.
-For
-each range an aggregate returns whether its result is valid, its `presence` (whether it has non-null rows there),
-and
-the labels of the first and last one.
-"""
+Pairs are rows of three integers: the place of a range after the call, that before, and the number of its result. For
+each range an aggregate returns whether its result is valid, its `presence` (whether it has non-null rows there), and
+the labels of the first and last one."""
 
 from __future__ import annotations
 

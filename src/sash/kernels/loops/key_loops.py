@@ -1,7 +1,6 @@
 """Hash tables of the live engine, compiled: from keys to slots, and from bytes to codes.
 
-Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot
-or
+Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot or
 code plus one, so that 0 is an empty place:
 
     table      hash │ slot + 1 │ hash │ slot + 1 │ …

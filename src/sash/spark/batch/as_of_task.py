@@ -5,8 +5,7 @@
     next piece         e e     e │ e s …        the events that later windows hold come first
 
 A piece has at least as many new rows as it takes over, so each row is computed at most twice. A worker holds the
-events
-of a few windows: for Session windows those of the current session, for Lifetime windows all events of the key.
+events of a few windows: for Session windows those of the current session, for Lifetime windows all events of the key.
 
 Plan a query as of the rows of a spine on batch DataFrames: one shuffle for spine and events together.
 
@@ -17,10 +16,8 @@ Plan a query as of the rows of a spine on batch DataFrames: one shuffle for spin
     false    ·              ·                                null
     true     ·              null                             ·
 
-A worker holds the events that windows still need and a few batches of rows. With `Options(split=)`, and without
-keys,
-a large key is split into time ranges that are computed in parallel (`range_split.py`); only the events determine
-them.
+A worker holds the events that windows still need and a few batches of rows. With `Options(split=)`, and without keys,
+a large key is split into time ranges that are computed in parallel (`range_split.py`); only the events determine them.
 """
 
 from __future__ import annotations

@@ -3,18 +3,15 @@
     histogram of times ── one action ──▶ time ranges, and pieces of them
     rows ──▶ pack: blobs by piece ──▶ repartition by range, sort by piece ──▶ operator ──▶ each range's own results
 
-Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and
-sending
+Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and sending
 single rows to Python would cost more than the windows.
 
 KeyHistogram: a histogram of the times of large keys, from one pass over unsorted rows, without a shuffle.
 
     a chunk of rows ──▶ by key, sorted ──▶ runs of rows ──▶ (key, low, high, rows, weight) for each
 
-Only keys with a large share of a chunk have runs; the rows of all others are counted together. It is the only
-action
-that a split runs, and its result is small.
-"""
+Only keys with a large share of a chunk have runs; the rows of all others are counted together. It is the only action
+that a split runs, and its result is small."""
 
 from __future__ import annotations
 

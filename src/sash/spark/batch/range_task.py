@@ -27,13 +27,10 @@ How a time range of a Lifetime window receives its lookback: as partials of the 
     range 1           │ · · · · │            ──▶ partial p₁ ──┼──────────┤
     range 2                     │ · · ·      starts with      p₀, p₁     ▼
 
-All ranges are aggregated in parallel, then all are computed in parallel: rows are read twice, and no range waits
-for
-another. All other windows get rows as lookback. Partials for hopping Time windows were measured as well: eight
-ranges
+All ranges are aggregated in parallel, then all are computed in parallel: rows are read twice, and no range waits for
+another. All other windows get rows as lookback. Partials for hopping Time windows were measured as well: eight ranges
 of 4 million rows, with windows of half the rows, took twice the CPU time of one partition, and were slower on two
-cores.
-"""
+cores."""
 
 from __future__ import annotations
 

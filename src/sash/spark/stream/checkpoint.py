@@ -4,11 +4,9 @@
                                     │
                                     └── another query ──▶ StateMismatch, with what has changed; nothing is written
 
-Spark's data source `statestore` reads the last committed state, in a classic session and over Connect. If the
-header of
-the first shard is of this query, no other is read. Shards check their headers again when they open their state:
-only
-they notice an interrupted migration, and results that were transformed before they were written.
+Spark's data source `statestore` reads the last committed state, in a classic session and over Connect. If the header
+of the first shard is of this query, no other is read. Shards check their headers again when they open their state:
+only they notice an interrupted migration, and results that were transformed before they were written.
 
 The engine is imported lazily: workers that only unpack results import this package, too.
 
@@ -34,7 +32,7 @@ from sash.plan.query import Query
 from sash.spark.stream.map_state_store import unpacked
 from sash.spark.stream.stream_spec import StreamSpec
 from sash.state.root_page import ROOT, stored_description
-from sash.stores.pages import COUNTER, check_meta, decoding, integer, optional, read_json, text
+from sash.stores.envelope import COUNTER, check_meta, decoding, integer, optional, read_json, text
 
 if TYPE_CHECKING:
     from sash.spark.stream.map_state_store import MapStateStore

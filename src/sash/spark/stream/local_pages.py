@@ -4,10 +4,8 @@
     │ page │ page   │ page   │ … │ index │ foot │      index: name, offset, size and checksum of each page
     └──────┴────────┴────────┴───┴───────┴──────┘      foot: the token of the state, where the index is, its checksum
 
-The file is a cache: all its pages equal those of Spark's state at the commit of this token, but some may be
-missing. A
-page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites
-the
+The file is a cache: all its pages equal those of Spark's state at the commit of this token, but some may be missing. A
+page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites the
 old index; the file is rewritten when more than half of it is obsolete.
 
 LocalDirectory: the files of live state in a directory of the executor, which its Python workers share.
@@ -17,13 +15,10 @@ LocalDirectory: the files of live state in a directory of the executor, which it
         3f9c…e1                   pages of the state with this token (`local_pages`), mode 0600
         77ab….use                 a file that a worker has claimed, or that it left when it was killed
 
-The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that
-Spark
-has is exactly that version, whoever wrote it. A worker claims a file by renaming it, which only one process can do:
-a
+The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that Spark
+has is exactly that version, whoever wrote it. A worker claims a file by renaming it, which only one process can do: a
 second attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A
-worker that fails leaves no file with a token.
-"""
+worker that fails leaves no file with a token."""
 
 from __future__ import annotations
 

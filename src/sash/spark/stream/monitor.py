@@ -11,8 +11,7 @@ ProgressFeed: passes on the progress of a streaming query, from a listener or by
 
 A classic session calls a listener for each micro-batch. Over Connect the progress is polled, because removing a
 listener can deadlock in Spark 4.3: the client waits for its thread while it holds a lock that this thread needs for
-the
-remaining events.
+the remaining events.
 
 MicroBatch: the counters of one micro-batch of a stream, the size of its state, its hot key and its latest row.
 
@@ -24,10 +23,8 @@ StallTracker: finds out why the watermark of a stream stands still, and names th
     untimed   all rows that arrive have no time                       there is no later time
     behind    rows arrive in time, none later than the latest so far  the source repeats earlier times
 
-Spark's watermark follows the latest time of all sources. So a silent source does not hold it back, but its next
-rows
-may be late; therefore it is reported, too.
-"""
+Spark's watermark follows the latest time of all sources. So a silent source does not hold it back, but its next rows
+may be late; therefore it is reported, too."""
 
 from __future__ import annotations
 

@@ -7,18 +7,15 @@
     0      12:07                                  the latest time, for the watermark; dropped before the shards
 
 Spark drops rows below its watermark, and a blob is one row. So blobs have a null time, which is never late and does
-not
-advance the watermark; the latest time has its own row.
+not advance the watermark; the latest time has its own row.
 
 Assign keys of a stream to shards, and choose the labels by which Spark distributes shards.
 
     key ──hash, ours──▶ shard 0 … n-1 ──▶ label ──hash, Spark's──▶ partition
 
-Spark sends a label to the partition `pmod(hash(label), partitions)`, so the labels 0, 1, 2 … often share a
-partition.
+Spark sends a label to the partition `pmod(hash(label), partitions)`, so the labels 0, 1, 2 … often share a partition.
 Labels are chosen such that their hashes differ modulo the number of shards: with as many partitions as shards, each
-has one; the load is even for any number of partitions that divides the number of shards or is a multiple of it.
-Labels
+has one; the load is even for any number of partitions that divides the number of shards or is a multiple of it. Labels
 depend only on the number of shards, because state is keyed by them.
 
 Find the key with the most rows of a shard in a micro-batch, for the monitor.

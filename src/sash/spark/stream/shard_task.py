@@ -5,8 +5,7 @@
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
 Live state (`live_state`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to
-the
-operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
+the operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
 
 ShardProcessor: Spark calls it once per micro-batch for each shard with rows, and when a timer is due.
 
