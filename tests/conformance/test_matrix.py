@@ -287,7 +287,7 @@ def slid_sorts(structure: str) -> set[str]:
 
 
 def of_two_sorts(chosen: set[tuple[str, Form]]) -> set[tuple[str, Form]]:
-    """More, so that each structure is compiled with two sorts: those that fewest structures have so far."""
+    """More: each structure with two sorts, those that fewest structures have so far, and each sort with four."""
     found = {*chosen}
     for structure in IN_ORDER:
         offered = of_each_sort(structure)
@@ -295,6 +295,10 @@ def of_two_sorts(chosen: set[tuple[str, Form]]) -> set[tuple[str, Form]]:
         on = {sort: len({s for s, form in found if sort_of(form) == sort}) for sort in SORTS}
         more = [sort for sort in sorted(SORTS, key=lambda sort: on[sort]) if sort in offered and sort not in there]
         found |= {(structure, offered[sort]) for sort in more[: max(0, 2 - len(there))]}
+    for sort in SORTS:
+        there = {s for s, form in found if sort_of(form) == sort}
+        others = [s for s in IN_ORDER if s not in there and sort in of_each_sort(s)]
+        found |= {(s, of_each_sort(s)[sort]) for s in others[: max(0, 4 - len(there))]}
     return found
 
 
