@@ -93,7 +93,7 @@ def test_pieces_of_any_size(name: str, closed: str) -> None:
 def small(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(as_of_task, "PIECE", 8)
     monkeypatch.setattr(range_split, "FIRST", 4)
-    monkeypatch.setattr(range_split, "ROWS", 16)
+    monkeypatch.setattr(range_split, "BATCH_ROWS", 16)
     monkeypatch.setattr(range_split, "ENOUGH", 20)
     return spark
 

@@ -62,7 +62,7 @@ QUERIES["formulas over lifetimes"] = Query(Lifetime(), by="k", on=ON, min_period
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_task, "ROWS", 7)
     monkeypatch.setattr(pack_ranges, "ROWS", 30)
-    monkeypatch.setattr(range_split, "ROWS", 11)
+    monkeypatch.setattr(range_split, "BATCH_ROWS", 11)
 
 
 OFTEN = {"forgotten keys", "timestamps, every", "all of rows, by ()", "all with every, by ('k', 'p')"}
