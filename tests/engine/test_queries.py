@@ -9,7 +9,6 @@ from hypothesis import given
 import sash
 from sash.engine import QueriesOperator
 from sash.engine.operation_counts import OpCounter
-from sash.engine.shared_output import SharedOperator
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
 from tests.engine.counting import CountingStore
@@ -120,7 +119,6 @@ def test_queries_of_one_key_and_order_have_one_operator() -> None:
     operator = some(other=sash.Query(2, on="t", lateness=2, n=sash.count())).operator()
     assert [group.names for group in operator.groups] == [["both", "row", "slide"], ["other"]]
     combined = operator.groups[0].operator
-    assert isinstance(combined, SharedOperator)
     operator.process(STREAM[0])
     assert [repr(one.window) for one in combined.bound_query.windows] == [
         "Time(3)", "Count(2)", "Time(4, every=2)",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.spark.arrow_ipc import BYTES, ROWS, batches_of, blob_array, blob_slices
-from sash.spark.batch.range_task import LargeKey, ShuffleRouting
+from sash.spark.batch.pack_ranges import LargeKey, ShuffleRouting
 from sash.spark.batch.time_ranges import TimeRange
 from sash.spark.row_groups import grouped
 

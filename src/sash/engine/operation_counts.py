@@ -20,7 +20,6 @@ import pyarrow as pa
 from sash.columns.keys import decode
 from sash.engine.intake.input_checks import record_batch
 from sash.engine.operator import Operator
-from sash.engine.shared_output import SharedOperator
 from sash.monoids.algebra import Monoid
 from sash.plan.category_order import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
@@ -128,10 +127,6 @@ class CountingOperator(Operator):
         return sum(counter.taken() for counter in self.counters)
 
 
-class CountingSharedOperator(CountingOperator, SharedOperator):
-    """An operator of a combined query that counts its ⊕."""
-
-
 def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
     """Count the calls of ⊕ of each group of queries on the first rows of a frame.
 
@@ -158,8 +153,7 @@ def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) ->
 
 
 def _counted(query: Query, batch: pa.RecordBatch) -> int:
-    made = CountingSharedOperator if isinstance(query, CombinedQuery) else CountingOperator
-    operator = made(query, schema_with_categories(batch))
+    operator = CountingOperator(query, schema_with_categories(batch))
     operator.taken()  # resets the counts: creating an aggregate computes samples
     operator.process(batch)
     operator.finish()

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from sash.engine import Operator, QueriesOperator, Uncommitted
+from sash.engine.emit.output import SharedOutput
 from sash.engine.intake.progress import BeforeCommit, RowCounts
 from sash.engine.queries_operator import QueryGroup
-from sash.engine.shared_output import SharedOutput
 from sash.pipeline.selections import side_rows, side_schema
 from sash.pipeline.source import MalformedRecord
 from sash.plan.combined_query import ALONE, QUERY, query_schema, tagged_batch

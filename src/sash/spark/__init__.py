@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("sash.spark needs the package pyspark: pip install 'sash[spark]'") from error
 
-from sash.spark.route import as_of, explain, migrate, run, run_queries
+from sash.spark.route import as_of, explain, migrate, run
 from sash.spark.session import session
 from sash.spark.stream.checkpoint import StateMismatch, check_checkpoint
 from sash.spark.stream.monitor import monitor
@@ -31,7 +31,6 @@ __all__ = [
     "migrate",
     "monitor",
     "run",
-    "run_queries",
     "session",
     "split_queries",
     "split_side_output",
