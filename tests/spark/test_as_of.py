@@ -86,6 +86,7 @@ def test_pieces_of_any_size(name: str, closed: str) -> None:
         found = [one for start in range(0, rows.num_rows, 5) for one in pieces.process(rows.slice(start, 5))]
         batches = [*found, *pieces.finish()]
         assert_same(pa.Table.from_batches(batches).sort_by("id"), expected)
+    assert [one.num_rows for one in AsOfPieces(layout, 0.0, 1).finish()] == [0]  # a time range may have no rows
 
 
 @pytest.fixture

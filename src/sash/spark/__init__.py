@@ -6,7 +6,7 @@
 `stream`         pack rows, one operator per shard on Spark's state, unpack results
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
 `shipping`       sends tasks to executors, which may lack sash
-`arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
+`worker_io`      input, output and errors of workers; batches as bytes, rows by destination
 `job_names`      names in Spark's UI
 """
 

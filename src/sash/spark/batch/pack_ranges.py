@@ -28,10 +28,8 @@ from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.plan.time_axis import Number
-from sash.spark.arrow_ipc import batches_of, blob_array
 from sash.spark.batch.time_ranges import Lookback, TimeRange, readers
-from sash.spark.row_groups import grouped
-from sash.spark.worker_io import WorkerTask, rechunk
+from sash.spark.worker_io import WorkerTask, batches_of, blob_array, grouped, rechunk
 
 # --- Shuffle routing ---
 

@@ -31,11 +31,10 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.combined_query import ALONE, CombinedQuery, tagged_batch, tagged_schema
 from sash.plan.queries import Queries
 from sash.plan.query import Query
-from sash.spark.arrow_ipc import blob_batch, blob_of
 from sash.spark.batch.pack_ranges import PACKED, in_order, trimmed_lookback, unpack_ranges
 from sash.spark.batch.time_ranges import TimeRange, emitted
 from sash.spark.spark_types import casts, wire_schema
-from sash.spark.worker_io import WorkerTask, rechunk
+from sash.spark.worker_io import WorkerTask, blob_batch, blob_of, rechunk
 
 # --- Task ---
 

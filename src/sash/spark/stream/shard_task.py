@@ -38,7 +38,6 @@ from sash.engine.operator import Operator
 from sash.engine.result_pieces import advance_pieces
 from sash.plan.combined_query import ALONE
 from sash.plan.time_axis import Number
-from sash.spark.arrow_ipc import batches_of, blob_batch, blob_of, blob_slices
 from sash.spark.spark_types import casts
 from sash.spark.stream.checkpoint import StreamHeader
 from sash.spark.stream.live_state import LiveState
@@ -46,7 +45,7 @@ from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.pack_shards import labels, with_rows
 from sash.spark.stream.progress import PROCESSED, ShardOutput, ShardProgress
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
-from sash.spark.worker_io import message_only
+from sash.spark.worker_io import batches_of, blob_batch, blob_of, blob_slices, message_only
 from sash.state.root_page import has_state
 
 # --- Shard task ---
