@@ -215,16 +215,15 @@ class QueryExecutor:
     def _rows(self, found: Mapping[str, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results as rows in types that Spark reads."""
         layout = self.layout
+        if self.range is not None:
+            found = {ALONE: self._own(found[ALONE], self.range)}
         for number, names in enumerate(layout.sections):
             if names[0] not in found or not found[names[0]].num_rows:
                 continue
             columns = layout.joined(names, {name: found[name].columns for name in names})
             fields = layout.fields[number]
             rows = casts(pa.RecordBatch.from_arrays(columns, names=fields.names), fields)
-            if layout.is_alone:
-                yield rows if self.range is None else self._own(rows, self.range)
-            else:
-                yield tagged_batch(layout.output, number, f"s{number}", rows)
+            yield rows if layout.is_alone else tagged_batch(layout.output, number, f"s{number}", rows)
 
     def _own(self, results: pa.RecordBatch, own: TimeRange) -> pa.RecordBatch:
         """The results of a time range without those of its lookback."""
