@@ -7,7 +7,6 @@ import pytest
 
 import sash
 from sash.engine import QueriesOperator
-from sash.engine.shared_output import SharedOperator
 from sash.monoids.op_counter import OpCounter
 from sash.stores import MemoryStore, PageError
 from sash.testing import assert_same
@@ -61,7 +60,6 @@ def test_queries_of_one_key_and_order_have_one_operator() -> None:
     operator = some(other=sash.Query(2, on="t", lateness=2, n=sash.count())).operator()
     assert [group.names for group in operator.groups] == [["both", "row", "slide"], ["other"]]
     combined = operator.groups[0].operator
-    assert isinstance(combined, SharedOperator)
     operator.process(STREAM[0])
     assert [repr(one.window) for one in combined.bound_query.windows] == [
         "Time(3)", "Count(2)", "Time(4, every=2)",

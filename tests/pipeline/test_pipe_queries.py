@@ -43,6 +43,15 @@ def test_one_sink_for_all(tmp_path: Path) -> None:
     assert all((row["at_rows"] is None) == (row["_query"] == "at_slides") for row in found.to_pylist())
 
 
+def test_one_query_of_queries_is_piped_as_the_query(tmp_path: Path) -> None:
+    for name, query in BOTH.queries.items():
+        of_queries = sash.pipe(PARTS, sash.Queries(**{name: query}), {name: tmp_path / f"of_{name}"})
+        alone = sash.pipe(PARTS, query, tmp_path / name)
+        assert read(tmp_path / f"of_{name}").equals(read(tmp_path / name))
+        assert (of_queries.rows_in, of_queries.rows_out) == (alone.rows_in, alone.rows_out)
+        assert of_queries.watermark == {name: alone.watermark}
+
+
 @pytest.mark.parametrize("moment", ["prepare", "publish"])
 @pytest.mark.parametrize("step", [3, 6])
 def test_exactly_once_when_a_sink_fails(tmp_path: Path, moment: str, step: int) -> None:

@@ -9,8 +9,7 @@ import pytest
 import sash
 from sash import Count, Lifetime, Options, Query, Session, Time
 from sash.plan.as_of_query import AsOfQuery, SpineQuery
-from sash.spark.batch import as_of_task, range_split
-from sash.spark.batch import as_of_task as as_of_plan
+from sash.spark.batch import as_of_task, plan_batch, range_split
 from sash.spark.batch.as_of_task import AsOfPieces, SpineLayout
 from sash.testing import assert_same
 
@@ -84,9 +83,10 @@ def test_pieces_of_any_size(name: str, closed: str) -> None:
     expected = query.as_of(SPINE, EVENTS, closed=closed, **names(query))  # type: ignore[arg-type]
     for size in (1, 7, 1000):
         pieces = AsOfPieces(layout, 0.0, size)
-        found = [pieces.process(rows.slice(start, 5)) for start in range(0, rows.num_rows, 5)]
-        batches = [one for one in (*found, pieces.finish()) if one is not None]
+        found = [one for start in range(0, rows.num_rows, 5) for one in pieces.process(rows.slice(start, 5))]
+        batches = [*found, *pieces.finish()]
         assert_same(pa.Table.from_batches(batches).sort_by("id"), expected)
+    assert [one.num_rows for one in AsOfPieces(layout, 0.0, 1).finish()] == [0]  # a time range may have no rows
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_spark_gives_what_frames_give(
         ranges.append(len(found.ranges))
         return range_split.packed_ranges(both, bound_query, found)
 
-    monkeypatch.setattr(as_of_plan, "packed_ranges", counted)
+    monkeypatch.setattr(plan_batch, "packed_ranges", counted)
     # `row` is a column of the events, which the results do not have
     query = SpineQuery(**QUERIES[name].arguments(options=Options(split=split)), row=sash.last("row"))
     frame = query.as_of(on_spark(small, SPINE), on_spark(small, EVENTS), **names(query))

@@ -4,6 +4,7 @@ import os
 import resource
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,9 @@ import pytest
 
 import sash
 from sash.engine import sorted_batches as chunked
-from sash.spark.batch import partition_task, plan_batch
-from sash.spark.batch import range_split as splitting
-from sash.spark.batch.partition_task import PartitionTask
-from sash.spark.batch.range_task import RangeTask
+from sash.plan.combined_query import ALONE
+from sash.spark.batch import plan_batch
+from sash.spark.batch.partition_task import PartitionTask, PassLayout, QueryExecutor
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})
 QUERY = sash.Query(60, by="k", on="t", high=sash.max("x"), n=sash.count())
@@ -28,11 +28,16 @@ def batches(count: int, rows: int = 1000) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([["one"] * rows, times, [t % 1000.0 for t in times]], schema=SCHEMA)
 
 
+def task() -> PartitionTask:
+    executor = partial(QueryExecutor, PassLayout({ALONE: QUERY}, SCHEMA), 0.0)
+    return PartitionTask(executor, QUERY.bind(SCHEMA), 0.0, 2000, None)
+
+
 def peak(count: int) -> int:
     """The most bytes that were in memory at once, of a task whose results are taken one by one."""
     tracemalloc.start()
     before, most, rows = pa.total_allocated_bytes(), 0, 0
-    for results in PartitionTask(QUERY, SCHEMA, 0.0)(batches(count)):
+    for results in task()(batches(count)):
         rows += results.num_rows
         most = max(most, tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - before)
     tracemalloc.stop()
@@ -41,9 +46,8 @@ def peak(count: int) -> int:
 
 
 def test_a_task_holds_no_more_of_a_longer_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((partition_task, "ROWS"), (chunked, "PIECE")):
-        monkeypatch.setattr(module, name, 2000)
-    for _ in PartitionTask(QUERY, SCHEMA, 0.0)(batches(4)):  # what is imported, compiled and kept from then on
+    monkeypatch.setattr(chunked, "PIECE", 2000)
+    for _ in task()(batches(4)):  # what is imported, compiled and kept from then on
         pass
     assert peak(40) < 1.2 * peak(8)
 
@@ -57,9 +61,8 @@ MOST = 400
 @pytest.mark.parametrize("split", [1, 2], ids=["whole", "split"])
 def test_one_key_of_many_rows(spark: Any, split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 20_000_000
-    module, worker = (plan_batch, PartitionTask) if split == 1 else (splitting, RangeTask)
 
-    class Measured(worker):  # type: ignore[misc, valid-type]
+    class Measured(PartitionTask):
         """By value to the worker, for it is defined here."""
 
         def __call__(self, batches: Any) -> Any:
@@ -67,7 +70,7 @@ def test_one_key_of_many_rows(spark: Any, split: int, tmp_path: Path, monkeypatc
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             Path(tmp_path, f"peak{os.getpid()}").write_text(str(peak // 1024))
 
-    monkeypatch.setattr(module, worker.__name__, Measured)
+    monkeypatch.setattr(plan_batch, "PartitionTask", Measured)
     # workers in other surroundings are other processes: one that has served other tests has a peak of theirs
     monkeypatch.setitem(spark.sparkContext.environment, "SASH_TEST", str(tmp_path))
     # 100 rows a second, windows of a minute

@@ -50,6 +50,15 @@ def test_together_as_alone(frame: Any) -> None:
     found.unpersist()
 
 
+@pytest.mark.parametrize("name", ["row", "slide", "life", "alone"])
+def test_one_of_queries_is_planned_as_the_query(frame: Any, name: str) -> None:
+    query = QUERIES.queries[name]
+    found, alone = Queries(only=query).run(frame), query.run(frame)
+    assert found.persisted == []
+    assert found["only"].schema == alone.schema
+    assert_same(in_order(found["only"].toArrow()), in_order(alone.toArrow()))
+
+
 def test_slides_alone_cross_the_shuffle_with_the_columns_they_name(frame: Any) -> None:
     wide = frame.selectExpr("*", "'not read' as w")
     slides = {f"q{n}": Query(Time(10 * n, every=10), by="k", on="t", **HIGH) for n in (1, 2)}

@@ -8,12 +8,11 @@ from pyspark.sql import functions as sf
 
 import sash
 from sash import Lifetime, Options, Query, Session, Time
-from sash.spark.arrow_ipc import batches_of
-from sash.spark.batch import partition_task, range_split
-from sash.spark.batch import range_task as pack_ranges
-from sash.spark.batch.range_task import PackRanges
+from sash.spark.batch import pack_ranges, partition_task, range_split
+from sash.spark.batch.pack_ranges import PackRanges
 from sash.spark.batch.time_ranges import why_not_split
 from sash.spark.spark_types import arrow_schema
+from sash.spark.worker_io import batches_of
 from sash.testing import assert_same
 from tests.shared.effort import seldom
 from tests.shared.fixed_queries import PER_ROW, PER_SLIDE

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from pyspark import cloudpickle
 
 import sash
-from sash.spark.batch.partition_task import PartitionTask
+from sash.plan.combined_query import ALONE
+from sash.spark.batch.partition_task import ROWS, PartitionTask, PassLayout, QueryExecutor
 from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.stream.plan_stream import spec_of
 from sash.spark.stream.shard_task import ShardProcessor
@@ -47,8 +49,9 @@ REMEDY = (
 )
 
 
-def task() -> PartitionTask:
-    return PartitionTask(QUERY, SCHEMA, 0.0)
+def task(query: sash.Query = QUERY) -> PartitionTask:
+    executor = partial(QueryExecutor, PassLayout({ALONE: query}, SCHEMA), 0.0)
+    return PartitionTask(executor, query.bind(SCHEMA), 0.0, ROWS, None)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ def test_a_module_of_the_user_that_is_missing_is_named(tmp_path: Path, monkeypat
     import own_module
 
     own = sash.monoid(identity=0, lift=own_module.lift, combine=lambda a, b: a + b)
-    shipped = by_value(PartitionTask(sash.Query(2, by="k", on="t", n=own("t")), SCHEMA, 0.0), "the task")
+    shipped = by_value(task(sash.Query(2, by="k", on="t", n=own("t"))), "the task")
     monkeypatch.setitem(sys.modules, "own_module", None)
     with pytest.raises(RuntimeError, match=r"lacks a module that the query needs \(.*own_module.*addPyFile"):
         there(shipped)([])

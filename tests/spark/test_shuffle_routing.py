@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.spark.arrow_ipc import BYTES, ROWS, batches_of, blob_array, blob_slices
-from sash.spark.batch.range_task import LargeKey, ShuffleRouting
+from sash.spark.batch.pack_ranges import LargeKey, ShuffleRouting
 from sash.spark.batch.time_ranges import TimeRange
-from sash.spark.row_groups import grouped
+from sash.spark.worker_io import BLOB_BYTES, BLOB_ROWS, batches_of, blob_array, blob_slices, grouped
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "id": pa.int64()})
 TIMES = st.lists(st.one_of(st.none(), st.integers(0, 30)), max_size=40)
@@ -50,10 +49,10 @@ def _check(by: tuple[str, ...], times: list[int | None], keys: list[int], edges:
 def test_a_batch_is_cut_into_blobs_of_limited_size() -> None:
     batch = pa.record_batch({"x": np.arange(100_000), "text": ["a" * 50] * 100_000})
     slices = list(blob_slices(batch))
-    assert max(len(blob_array(rows)[0].as_py()) for rows in slices) < 1.1 * BYTES
+    assert max(len(blob_array(rows)[0].as_py()) for rows in slices) < 1.1 * BLOB_BYTES
     assert pa.Table.from_batches(slices).to_pydict() == batch.to_pydict()
     again = [one for rows in slices for one in batches_of(blob_array(rows)[0].as_buffer())]
     assert pa.Table.from_batches(again).to_pydict() == batch.to_pydict()
-    assert all(len(blob_array(rows)) == ROWS and not blob_array(rows)[1].as_py() for rows in slices)
+    assert all(len(blob_array(rows)) == BLOB_ROWS and not blob_array(rows)[1].as_py() for rows in slices)
     assert list(blob_slices(batch.slice(0, 0))) == []
-    assert [rows.num_rows for rows in blob_slices(pa.record_batch({"x": [b"b" * 2 * BYTES] * 3}))] == [1, 1, 1]
+    assert [rows.num_rows for rows in blob_slices(pa.record_batch({"x": [b"b" * 2 * BLOB_BYTES] * 3}))] == [1, 1, 1]

@@ -3,6 +3,7 @@
 rows  0 1 1 2 | 4 7      Time(3), split at 4: the range that begins there reads from 1 on
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Lifetime, Query, Session, Time
+from sash.plan.combined_query import ALONE
 from sash.spark.batch import range_split as key_histogram
+from sash.spark.batch.pack_ranges import PACKED, LargeKey, PackRanges, ShuffleRouting
+from sash.spark.batch.partition_task import PartialFold, PartitionTask, PassLayout, QueryExecutor
 from sash.spark.batch.range_split import KeyHistogram, buckets_of
-from sash.spark.batch.range_task import PACKED, LargeKey, PackRanges, PartialFold, RangeTask, ShuffleRouting
 from sash.spark.batch.time_ranges import (
     Buckets,
     Lookback,
@@ -90,15 +93,15 @@ def in_ranges(query: Query, times: list[int], large: LargeKey, chunk: int) -> pa
     blobs = shuffled([blob for half in halves for blob in pack(half.to_batches(max_chunksize=3))])
     last = len(large.ranges) - 1
     if any(isinstance(window, Lifetime) for window in query.windows.values()):
-        fold = PartialFold(query, SCHEMA, 0.0, [last] * len(large.ranges))
+        partials_of = partial(PartialFold, query, SCHEMA, 0.0, [last] * len(large.ranges))
+        fold = PartitionTask(partials_of, query.bind(SCHEMA), 0.0, 5, len(large.ranges))
         partials = list(fold(blobs.filter(pc.less(blobs["range"], last)).to_batches(max_chunksize=2)))
         blobs = shuffled([*blobs.to_batches(), *partials])
-    extra, kind, by = ("own", pa.bool_(), ()) if query.per_row else ("range", pa.int32(), "range")
-    keyed = Query(query.windows.get("", query.windows), by=by, on=query.on, forget=query.forget, **query.aggregates)
-    task = RangeTask(keyed, pa.schema([(extra, kind), *SCHEMA]), 0.0, extra, large.ranges)
-    task.rows = 5
+    results_of = partial(QueryExecutor, PassLayout({ALONE: query}, SCHEMA), 0.0, large.ranges)
+    task = PartitionTask(results_of, query.bind(SCHEMA), 0.0, 5, len(large.ranges))
     inputs = [blobs.filter(pc.equal(blobs["range"], number)) for number in range(last + 1)]
-    return pa.Table.from_batches([one for rows in inputs for one in task(rows.to_batches(max_chunksize=2))])
+    results = [one for rows in inputs for one in task(rows.to_batches(max_chunksize=2))]
+    return pa.Table.from_batches(results, query.bind(SCHEMA).output("sorted"))
 
 
 def in_one_order(found: pa.Table, query: Query) -> pa.Table:

@@ -1,5 +1,6 @@
 """The data structures of windows: one paper, one file, one class. `catalogue.CATALOGUE` has the requirements and costs
-of each."""
+of each.
+"""
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA

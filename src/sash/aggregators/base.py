@@ -10,7 +10,8 @@ A structure is a class whose annotations are its state and whose methods are the
 
 Interpreted these are attributes of the object; compiled they are fields of a struct (`kernels/jit/numba_struct.py`).
 The algorithm's methods use only what compiles: fields of `self`, `self.combine`, `self.identity`, integers, tuples,
-and methods of the same class."""
+and methods of the same class.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ Invariant: all other nodes with elements below them are ⊕ over these, except f
 In a first-in, first-out window positions identify the changes since the last query: the elements [old_end, E) were
 inserted and [old_front, F) evicted. From an `evict_at` or `update` on, until the next resize, every change is marked,
 in `dirty` for each node above it. A hole contains the identity; `holes` counts the holes below each node, so that
-elements are found by number."""
+elements are found by number.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ two blocks, a pair or not: heights follow the present window.
 An insert recomputes the last block of each level, an eviction the first block of each level that it cuts.
 
 Invariants: on each level up to the top, every existing block is ⊕ over its elements in [F, E); the level below the top
-has more than two blocks."""
+has more than two blocks.
+"""
 
 from __future__ import annotations
 

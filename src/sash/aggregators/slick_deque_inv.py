@@ -17,7 +17,8 @@ that. A range that was not registered is computed from the next longer or shorte
 
 Invariants: partials[F:E] are the window's elements; spans are the distinct ranges, longest first; answers[k] is ⊕ over
 the youngest spans[k], of all if there are fewer; total is ⊕ over the window if it is longer than spans[0], else the
-identity."""
+identity.
+"""
 
 from __future__ import annotations
 

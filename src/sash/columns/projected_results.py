@@ -6,7 +6,8 @@ The results that `emit="changes"` and `emit="eager"` compare, by value or by the
 
 An exact result is compared by value, and so is a formula of exact results. The last digits of an inexact result depend
 on the order of ⊕: it counts as changed if an input has entered or left the window. A formula with an inexact aggregate
-is compared aggregate by aggregate. Results that are null because of too few inputs are equal."""
+is compared aggregate by aggregate. Results that are null because of too few inputs are equal.
+"""
 
 from __future__ import annotations
 

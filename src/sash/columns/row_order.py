@@ -6,7 +6,8 @@
 
 Keys are grouped by counting their rows; rows in order of time, such as logs, are not sorted. Places instead of an
 order: reading rows in sequence and writing to one stream per key stays in the cache, in both directions; gathering by
-an order misses the cache at every row."""
+an order misses the cache at every row.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sash.engine.intake.progress import Metrics, Uncommitted
     from sash.engine.migration import migrate
     from sash.engine.operator import Operator, stream
-    from sash.engine.queries_operator import QueriesOperator, stream_queries
+    from sash.engine.queries_operator import QueriesOperator
     from sash.engine.state_reader import StateReader
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Uncommitted",
     "migrate",
     "stream",
-    "stream_queries",
 ]
 
 _MODULES = {
@@ -45,7 +44,6 @@ _MODULES = {
     "Uncommitted": "sash.engine.intake.progress",
     "migrate": "sash.engine.migration",
     "stream": "sash.engine.operator",
-    "stream_queries": "sash.engine.queries_operator",
 }
 
 

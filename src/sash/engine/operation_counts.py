@@ -1,7 +1,8 @@
 """Count the calls of ⊕ of queries on a sample: combined into one plan, and each alone.
 
 The queries are planned first. Then the monoids of the plan are replaced by ones that count, which run interpreted: the
-same structures compute the same ⊕ in the same order."""
+same structures compute the same ⊕ in the same order.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ import pyarrow as pa
 from sash.columns.keys import decode
 from sash.engine.intake.input_checks import record_batch
 from sash.engine.operator import Operator
-from sash.engine.shared_output import SharedOperator
 from sash.monoids.op_counter import OpCounter
 from sash.plan.category_order import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
@@ -65,10 +65,6 @@ class CountingOperator(Operator):
         return sum(counter.taken() for counter in self.counters)
 
 
-class CountingSharedOperator(CountingOperator, SharedOperator):
-    """An operator of a combined query that counts its ⊕."""
-
-
 def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
     """Count the calls of ⊕ of each group of queries on the first rows of a frame.
 
@@ -95,8 +91,7 @@ def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) ->
 
 
 def _counted(query: Query, batch: pa.RecordBatch) -> int:
-    made = CountingSharedOperator if isinstance(query, CombinedQuery) else CountingOperator
-    operator = made(query, schema_with_categories(batch))
+    operator = CountingOperator(query, schema_with_categories(batch))
     operator.taken()  # resets the counts: creating an aggregate computes samples
     operator.process(batch)
     operator.finish()

@@ -34,6 +34,7 @@ from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_sn
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
+from sash.plan.queries import Queries
 from sash.plan.query import Query
 from sash.state.page_transaction import Pages
 from sash.state.root_page import stored_schema
@@ -382,9 +383,9 @@ class Operator(AtomicCalls):
         return f"<Operator of {self.query!r}, mode {self.mode!r}, watermark {now!r}>"
 
 
-def stream(query: Query, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A query over an iterator of batches: one batch of results for each, and one at the end."""
-    operator = Operator(query)
+def stream(query: Query | Queries, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """A query over an iterator of batches: one batch of results for each, and one at the end; of several a dict."""
+    operator = query.operator()
     for found in operator.run(batches):
         operator.late_rows(), operator.failed_rows()  # drop them: the caller has no access to the operator
         yield found

@@ -22,7 +22,7 @@ from sash.columns.row_errors import RowLimits
 from sash.columns.time_numbers import Watermark, finite, greater, time_text
 from sash.columns.watermark import WatermarkTracker
 from sash.engine.eager_backend import EagerBackend
-from sash.engine.emit.output import Output
+from sash.engine.emit.output import Output, SharedOutput
 from sash.engine.intake.input_checks import GivenKeys, GivenTime, number, require_movable
 from sash.engine.intake.progress import Metrics, Progress
 from sash.engine.intake.reorder_buffer import SortedRows
@@ -32,6 +32,7 @@ from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
 from sash.plan.category_order import schema_categories
+from sash.plan.combined_query import CombinedQuery
 from sash.plan.planner import Plan
 from sash.plan.query import Query
 from sash.state.root_page import explained, has_state
@@ -144,7 +145,9 @@ class OperatorBase(PublicNames):
         return self.query.plan(schema)
 
     def _output(self, schema: pa.Schema) -> Output:
-        """Builds the batches of results."""
+        """Builds the batches of results: of a combined query one for each member."""
+        if isinstance(self.query, CombinedQuery):
+            return SharedOutput(self.query.combination(schema), self.mode)
         return Output(self.query.bind(schema), self.mode)
 
     def _reopen(self, opened: OpenedQuery) -> Progress:

@@ -1,8 +1,8 @@
 """The operator of several queries: a batch in, a batch out for each query, one state for those that can share it.
 
-             ┌─▶ SharedOperator of a group ──▶ batches of its queries ─┐
-    batch ───┤                                                         ├──▶ dict of batches
-             └─▶ Operator of a query alone ──▶ its batch ──────────────┘
+             ┌─▶ Operator of a group ───────▶ batches of its queries ─┐
+    batch ───┤                                                        ├──▶ dict of batches
+             └─▶ Operator of a query alone ─▶ its batch ──────────────┘
                       │
                       └──▶ one commit of all to the store
 
@@ -34,11 +34,11 @@ from sash.columns.arrow_arrays import together
 from sash.columns.time_numbers import Watermark
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.atomic_calls import Work
+from sash.engine.emit.output import ResultBatches
 from sash.engine.intake.input_checks import json_copy, record_batch
 from sash.engine.intake.progress import BeforeCommit, Metrics, Progress, Uncommitted
 from sash.engine.operator import Operator
 from sash.engine.operator_base import ObservedCalls
-from sash.engine.shared_output import ResultBatches, SharedOperator
 from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
@@ -218,9 +218,8 @@ class QueryGroup:
     ) -> QueryGroup:
         """Open an operator for queries that share state; equal queries, and one alone, need no combined one."""
         first, *others = query.members.values()
-        if all(first == other for other in others):
-            return cls(Operator(first, schema, mode=mode, store=store, clock=clock), list(query.members))
-        return cls(SharedOperator(query, schema, mode=mode, store=store, clock=clock), list(query.members))
+        made = first if all(first == other for other in others) else query
+        return cls(Operator(made, schema, mode=mode, store=store, clock=clock), list(query.members))
 
     def restored(self, data: bytes, clock: Callable[[], float] | None) -> QueryGroup:
         """The same queries with the state of a snapshot."""
@@ -484,11 +483,3 @@ class QueriesOperator(ObservedCalls):
 
     def __repr__(self) -> str:
         return f"<QueriesOperator of {', '.join(self.queries.queries)}, mode {self.mode!r}>"
-
-
-def stream_queries(queries: Queries, batches: Iterable[pa.RecordBatch]) -> Iterator[Batches]:
-    """Queries over an iterator of batches: a dict of results for each, and one at the end."""
-    operator = QueriesOperator(queries)
-    for found in operator.run(batches):
-        operator.late_rows(), operator.failed_rows()  # drop them: the caller has no access to the operator
-        yield found

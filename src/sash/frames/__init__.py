@@ -12,8 +12,7 @@ neither.
 
 from sash.frames import accessors
 from sash.frames.execute import adapter_of, as_of, run
-from sash.frames.execute_queries import run_queries
 
-__all__ = ["adapter_of", "as_of", "run", "run_queries"]
+__all__ = ["adapter_of", "as_of", "run"]
 
 accessors.register()

@@ -51,6 +51,7 @@ from sash.plan.types import selects
 
 if TYPE_CHECKING:
     from sash.engine.operator import Operator
+    from sash.plan.queries import Queries
 
 
 # --- Frame rows ---
@@ -143,11 +144,16 @@ def peer_ranks(table: pa.RecordBatch, bound_query: BoundQuery) -> pa.Array:
 # --- Execute ---
 
 
-def run(query: Query, data: Any) -> Any:
+def run(query: Query | Queries, data: Any) -> Any:
     """The query on a frame of pandas, polars or Arrow, on a dict of arrays or lists, or on an Arrow stream.
 
-    Raises TypeError for data that is not a frame, and all that `Query.bind` raises.
+    Several queries give a frame for each. Raises TypeError for data that is not a frame, and all that `Query.bind`
+    raises.
     """
+    if not isinstance(query, Query):
+        from sash.frames.execute_queries import run_queries
+
+        return run_queries(query, data)
     require_final(query)
     if is_lazy(data):
         from sash.frames.polars_adapter import lazy_frame

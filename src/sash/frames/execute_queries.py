@@ -85,7 +85,7 @@ class CachedColumns:
 
 def _group(group: CombinedQuery, frame: Adapter) -> dict[str, Any]:
     """The results of queries with the same keys, order and options."""
-    if group.emit != "final":
+    if group.emit != "final" or len(group.members) == 1:
         return {name: compute(query, frame) for name, query in group.members.items()}
     rows = SharedRows(group, frame)
     schema = rows.given.table.schema
@@ -155,15 +155,15 @@ def _frame(view: QueryView, rows: SharedRows, cells: dict[tuple[int, int], Resul
 
 def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     """Frames of all other queries, from one operator."""
-    from sash.engine.shared_output import SharedOperator
+    from sash.engine.operator import Operator
 
     try:
         order: RowOrder | None = rows.order
     except NeedsOperator:
         order = None
-    operator = SharedOperator(group, rows.given.table.schema, mode="sorted")
+    operator = Operator(group, rows.given.table.schema, mode="sorted")
     sorted_frame = ordered(rows.given.table, operator.bound_query, order)
-    found = operator.process_all(sorted_frame.table)
+    found: Any = operator.process_all(sorted_frame.table)
     sorted_frame = with_failed(sorted_frame, operator)
     views = group.combination(rows.given.table.schema).members
     return {

@@ -16,7 +16,8 @@ Sums of decimals and of durations in a Python loop, where no column declares the
     timedelta      exact; a mean is rounded half up to a microsecond
 
 A total is used like the integer that is the state of a sum of numbers (`exact_integer.py`): it adds and subtracts, and
-0 is its identity."""
+0 is its identity.
+"""
 
 from __future__ import annotations
 

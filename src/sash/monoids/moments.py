@@ -14,7 +14,8 @@ Moments of values whose squares exceed the range of floats: states as sizes and 
 
 The deviation, √(M2 / n), is a float whenever the values are; skewness and kurtosis have no unit. The sign of the count
 tells the form of a state, so that moderate states cost one comparison more. Two states that do not merge into a
-moderate one are scaled to a size of 1 by a power of two, which is exact, merged, and scaled back."""
+moderate one are scaled to a size of 1 by a power of two, which is exact, merged, and scaled back.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
     a user's without          what its code depends on
 
 No module of sash and no private name of it is in a key: state outlives a change of ours, too. Python's `hash`, which
-differs between processes, is not used."""
+differs between processes, is not used.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 NaN is a value and wins over every number, for both; the first of equal values wins. Without input the state is None;
 on columns it is the least (or greatest) value of the column's kind. States with a payload or a count have a flag for
-"has a value" instead."""
+"has a value" instead.
+"""
 
 from __future__ import annotations
 

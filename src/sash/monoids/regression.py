@@ -9,7 +9,8 @@ digits by underflow, it is (-n, x hi, x lo, y hi, y lo, deviation of x, deviatio
 correlation): as for the moments (`moments.py`). NaN and infinite inputs make the result NaN.
 
 Means have double-double precision: if values cancel, such as spikes of 1e16 up and down, the mean keeps the digits of
-the others, and so does an intercept."""
+the others, and so does an intercept.
+"""
 
 from __future__ import annotations
 

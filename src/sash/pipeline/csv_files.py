@@ -1,7 +1,8 @@
 """CSV files with a header.
 
 Arrow splits the file into text columns; each is then converted to its type, so that a bad value makes one row
-malformed, not the file unreadable."""
+malformed, not the file unreadable.
+"""
 
 from __future__ import annotations
 

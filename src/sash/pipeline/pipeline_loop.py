@@ -37,7 +37,7 @@ from sash.engine.intake.progress import RowCounts
 from sash.pipeline.file_sink import ParquetSink
 from sash.pipeline.file_source import FileSource, files
 from sash.pipeline.function_sink import FunctionSink
-from sash.pipeline.piped_query import AnyPipedWork, piped
+from sash.pipeline.piped_query import PipedQuery, piped
 from sash.pipeline.selections import FilteredSource, SelectedSink
 from sash.pipeline.sink import Sink, SinkTask
 from sash.pipeline.source import BatchSource, MalformedRecord, Reading, Source, SourceRows, share_read
@@ -260,7 +260,7 @@ class Pipeline:
     def __init__(
         self,
         source: Source,
-        work: AnyPipedWork,
+        work: PipedQuery,
         sinks: Sequence[Sink],
         has_side: bool,
         hooks: StepHooks | None = None,
@@ -386,7 +386,7 @@ class Pipeline:
         )
 
 
-def _require_fit(work: AnyPipedWork, schema: pa.Schema, source: Source) -> None:
+def _require_fit(work: PipedQuery, schema: pa.Schema, source: Source) -> None:
     """Raises what `Query.bind` raises for columns that do not fit, naming the source."""
     try:
         work.require_fit(schema)

@@ -6,7 +6,8 @@ A step of a pipeline has a number, its epoch. Its results are written in two pha
     durable, but not visible                                           visible
 
 After a crash the epoch in the state decides: `open` publishes pending results of that epoch, and discards those of a
-later one, whose step will run again."""
+later one, whose step will run again.
+"""
 
 from __future__ import annotations
 

@@ -126,6 +126,18 @@ class Combination:
     members: dict[str, QueryView]
 
 
+ALONE = ""
+"""The name of a query that is not one of several."""
+
+
+def combination(query: Query, schema: pa.Schema) -> Combination:
+    """A query bound to a schema, and its members: those of a combined query, else the query itself, alone."""
+    if isinstance(query, CombinedQuery):
+        return query.combination(schema)
+    one = query.bind(schema)
+    return Combination(one, {ALONE: QueryView(one, *(tuple(range(len(of))) for of in (one.windows, one.aggregates)))})
+
+
 def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combination:
     """Combine bound queries."""
     windows: list[WindowSpec] = []

@@ -47,26 +47,20 @@ def migrate(query: Query, state: Any, from_query: Query, to: Store | None) -> An
     return host("sash.engine", "a migration").migrate(query, state, from_query, to)
 
 
-def run(query: Query, data: Any) -> Any:
-    """Run the query on its host. Raises TypeError if there is none for the data, ImportError if it is not installed."""
-    return _run(query, data, "run", "stream")
+def run(query: Query | Queries, data: Any) -> Any:
+    """Run the query, or several, on the host of the data.
 
-
-def run_queries(queries: Queries, data: Any) -> Any:
-    """Run several queries on their host. Raises as `run`."""
-    return _run(queries, data, "run_queries", "stream_queries")
-
-
-def _run(query: Query | Queries, data: Any, run: str, stream: str) -> Any:
+    Raises TypeError if there is none for the data, ImportError if it is not installed.
+    """
     package = package_of(data)
     if package is not None:
-        return getattr(host(HOSTS[package], f"{package} data"), run)(query, data)
+        return host(HOSTS[package], f"{package} data").run(query, data)
     if _is_columns(data):
-        return getattr(host("sash.frames", "a dict of columns"), run)(query, data)
+        return host("sash.frames", "a dict of columns").run(query, data)
     if hasattr(data, "__arrow_c_stream__"):
-        return getattr(host("sash.frames", "an Arrow stream"), run)(query, data)
+        return host("sash.frames", "an Arrow stream").run(query, data)
     if isinstance(data, Iterator):
-        return getattr(host("sash.engine", "an iterator of record batches"), stream)(query, data)
+        return host("sash.engine", "an iterator of record batches").stream(query, data)
     raise TypeError(
         "a query runs on pandas, polars, pyarrow and Spark frames, on dicts of arrays or lists, on objects that give "
         f"an Arrow stream, and on iterators of record batches; got a {type(data).__module__}.{type(data).__qualname__}"

@@ -123,7 +123,7 @@ class Queries:
 
         Raises what `Query.run` raises; a note names the query.
         """
-        return dispatch.run_queries(self, data)
+        return dispatch.run(self, data)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"queries": dict(self.queries)}

@@ -6,7 +6,7 @@
 `stream`         pack rows, one operator per shard on Spark's state, unpack results
 `spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
 `shipping`       sends tasks to executors, which may lack sash
-`arrow_ipc`      batches as bytes; `row_groups`: rows by destination; `worker_io`: input and errors of workers
+`worker_io`      input, output and errors of workers; batches as bytes, rows by destination
 `job_names`      names in Spark's UI
 """
 
@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("sash.spark needs the package pyspark: pip install 'sash[spark]'") from error
 
-from sash.spark.route import as_of, explain, migrate, run, run_queries
+from sash.spark.route import as_of, explain, migrate, run
 from sash.spark.session import session
 from sash.spark.stream.checkpoint import StateMismatch, check_checkpoint
 from sash.spark.stream.monitor import monitor
@@ -31,7 +31,6 @@ __all__ = [
     "migrate",
     "monitor",
     "run",
-    "run_queries",
     "session",
     "split_queries",
     "split_side_output",

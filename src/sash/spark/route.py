@@ -13,12 +13,16 @@ from sash.plan.query import Query
 from sash.spark.spark_types import arrow_schema
 
 
-def run(query: Query, data: Any) -> Any:
+def run(query: Query | Queries, data: Any) -> Any:
     """The query on a Spark DataFrame, classic or Connect, as a lazy DataFrame.
 
-    Raises TypeError for other Spark objects, and all that `Query.bind` raises.
+    Several queries give a dict of lazy DataFrames for a batch, and one stream for a stream.
+
+    Raises TypeError for other Spark objects, and all that `Query.bind` raises; a note names one of several queries.
     """
-    _require_dataframe(data, "a query runs on a Spark DataFrame; got")
+    _require_dataframe(
+        data, f"{'a query runs' if isinstance(query, Query) else 'queries run'} on a Spark DataFrame; got"
+    )
     if data.isStreaming:
         from sash.spark.stream.plan_stream import plan_stream
 
@@ -48,21 +52,6 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     return plan_as_of(query, spine, events)
 
 
-def run_queries(queries: Queries, data: Any) -> Any:
-    """Several queries on a Spark DataFrame: a dict of lazy DataFrames for a batch, one stream for a stream.
-
-    Raises TypeError for other Spark objects, and all that `Query.bind` raises; a note names the query.
-    """
-    _require_dataframe(data, "queries run on a Spark DataFrame; got")
-    if data.isStreaming:
-        from sash.spark.stream.plan_stream import plan_queries_stream
-
-        return plan_queries_stream(queries, data)
-    from sash.spark.batch.plan_queries import plan_queries
-
-    return plan_queries(queries, data)
-
-
 def explain(query: Query | Queries, data: Any) -> str:
     """The plan of `query.run(data)` as text: that of the query, or of several, and how Spark runs it. Runs nothing.
 
@@ -80,13 +69,9 @@ def _require_dataframe(data: Any, text: str) -> None:
 
 def _lines(query: Query | Queries, data: Any) -> list[str]:
     if getattr(data, "isStreaming", False):
-        from sash.spark.stream.plan_stream import explain_stream, one_state
+        from sash.spark.stream.plan_stream import explain_stream
 
-        return explain_stream(one_state(query) if isinstance(query, Queries) else query, data)
-    if isinstance(query, Queries):
-        from sash.spark.batch.plan_queries import explain_queries_batch
-
-        return explain_queries_batch(query, data)
+        return explain_stream(query, data)
     from sash.spark.batch.plan_batch import explain_batch
 
     return explain_batch(query, data)

@@ -5,7 +5,8 @@
 
 As in a log-structured merge tree, FAN_OUT pages of similar size are merged into one, with the current state of what is
 still needed. It is written from memory: pages are read only when a store is opened. A call writes its own rows, and a
-row is written O(log n) times."""
+row is written O(log n) times.
+"""
 
 from __future__ import annotations
 

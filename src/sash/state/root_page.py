@@ -2,7 +2,8 @@
 
 With it an operator can be opened on a store before its first batch, and a store that has lost its header is not taken
 for an empty one. Another query is refused with a list of what has changed. A snapshot has a schema of its own; there
-the root has only the query."""
+the root has only the query.
+"""
 
 from __future__ import annotations
 

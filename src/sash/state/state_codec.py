@@ -16,7 +16,8 @@ The columns in which elements and states of slots are stored, with functions tha
     counts         "a0.1.n"                           how many values an element has; of a row: whether it has one
 
 In memory, elements have the number of values before them. It follows from the counts and the total of the slot, once
-all elements of a slot are loaded."""
+all elements of a slot are loaded.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
     reader ◀──refresh()───┴─────────────────────────────┘      (a secondary instance, other processes too)
 
 One process writes: RocksDB locks the directory. Others read at the same time with `read_only=True`. They see the
-version of their last `refresh`."""
+version of their last `refresh`.
+"""
 
 from __future__ import annotations
 

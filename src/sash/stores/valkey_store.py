@@ -19,7 +19,8 @@ by a restart or a failover.
 A connection to Valkey or Redis: calls have a timeout, and errors name the server.
 
 A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must be
-safe to repeat."""
+safe to repeat.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ ZoneRules: when the clock of a time zone changes, as arrays.
 The rules come from `zoneinfo` (the system's database, or the package tzdata), which gives the offset at an instant but
 no list of changes. Offsets are compared from day to day, and a change is found by bisection. Years are read when they
 are first needed. Rules repeat after 400 years, as the calendar does, so years from 2438 on follow from earlier ones.
-Before 1800 and after 9999 the offset is constant."""
+Before 1800 and after 9999 the offset is constant.
+"""
 
 from __future__ import annotations
 

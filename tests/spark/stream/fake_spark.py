@@ -13,13 +13,13 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from sash.plan import Query
-from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.plan_stream import output_schema, spec_of
 from sash.spark.stream.shard_progress import FLOWS, LEVELS, TIMES
 from sash.spark.stream.shard_task import ShardTask
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
 from sash.spark.stream.unpack_shards import UnpackShards
+from sash.spark.worker_io import blob_column
 
 
 class MapState:

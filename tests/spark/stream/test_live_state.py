@@ -13,12 +13,12 @@ import pytest
 
 import sash
 from sash import Query, Time
-from sash.spark.arrow_ipc import blob_column
 from sash.spark.stream import live_state
 from sash.spark.stream.local_pages import FOOT, NAME
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_task import ShardTask
 from sash.spark.stream.stream_spec import PackedRow
+from sash.spark.worker_io import blob_column
 from tests.spark.stream.fake_spark import FakeStream, MapState, Timers
 from tests.spark.stream.live_cases import QUERY, SCHEMA, OtherWorkers, expected, files, rows, sorted_rows
 

@@ -17,7 +17,8 @@ Access control of a page: a token on every request, and a check of the Host head
 
 A page in another tab cannot read this one, because browsers separate origins. But its domain may be made to point at
 127.0.0.1 (DNS rebinding): then it has our origin, and only the Host header differs. So on loopback the header must be
-a name of this machine. The token keeps out other users of the machine, and of the network."""
+a name of this machine. The token keeps out other users of the machine, and of the network.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ Order statistics have no partials of bounded size: where a window has one, each 
 between the same edges (`SlidRows`, `CountedSlidRows`).
 
 Edges of Time windows are times, edges of Count windows that slide in rows are row numbers. Rows are folded into their
-pane in order, so any ⊕ is allowed."""
+pane in order, so any ⊕ is allowed.
+"""
 
 from __future__ import annotations
 

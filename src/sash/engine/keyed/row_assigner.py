@@ -19,7 +19,8 @@ Both ends never decrease from one row of a key to the next, so a search continue
 Policy windows: windows from which a user-defined function evicts the oldest rows.
 
 Each slot has an AMTA over the policy's aggregate; it finds the start of the window at each row in O(log n) ⊕, however
-many rows are evicted. The aggregates of the query then run on these starts, as for every other window."""
+many rows are evicted. The aggregates of the query then run on these starts, as for every other window.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Lookup for emit="eager": the aggregates of some keys now, or at a time, from the existing trees.
 
 Windows hold the rows up to that time and all rows below the watermark, as with emit="final". A lookup costs O(log n)
-for each key and window."""
+for each key and window.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ Bounds of windows over one table at the times of another: for each row of a spin
     place      1   3   4                    the first event of the key at or after the row's time
 
 Places never decrease, so a search continues from the last one, in steps that double: O(log d) for a distance d. That
-is a few comparisons if the spine is dense, and no scan of all events if it is sparse."""
+is a few comparisons if the spine is dense, and no scan of all events if it is sparse.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ in its machine code.
 
 A step adds one value to an aggregate (`_added`), and must wait for the step before it: the critical path is a
 difference, a product and a sum of doubles with its error, some 25 cycles. That of `merged_mean`, which takes two
-aggregates, is 60."""
+aggregates, is 60.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ Prefix sums restart at each key, and on long keys at each piece, with the rows o
 have enough bits, and rests round little. If one result of a piece is uncertain, the whole piece is, for its size.
 
 Cost: splitting each row once, and 5 additions per row and size; computed one size at a time, a row is split twice,
-when it enters and when it leaves."""
+when it enters and when it leaves.
+"""
 
 from __future__ import annotations
 

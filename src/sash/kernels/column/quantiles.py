@@ -42,7 +42,8 @@ A bucket begins at a new word of the set of ranks. Until it is sorted, its first
 it. In both cases a rank determines whether a row is before a word of a sorted bucket.
 
 Cost per row: two passes; and those of a sort (`ranks.py`) if its bucket is visited. If most values are in one bucket,
-that is a sort of all of them."""
+that is a sort of all of them.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ Oishi show in SIAM J. Sci. Comput. 26, 2005). Sums that are not finite are compu
 an intermediate overflow from an infinite input.
 
 Integers are exact in two words, value = high * 2**32 + low, so leaving values are subtracted. Sums beyond 64 bits are
-computed by the monoid, which raises."""
+computed by the monoid, which raises.
+"""
 
 from __future__ import annotations
 

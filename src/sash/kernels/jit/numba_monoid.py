@@ -2,7 +2,8 @@
 
 A monoid is a type, keyed by its fingerprint, without a run-time value: its functions are compiled into every kernel
 that uses it, and its parameters are constants. The cache on disk finds machine code by the type's name, which
-identifies the monoid in every process."""
+identifies the monoid in every process.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ Find the results of emit="eager" that have changed, by comparing ranges and resu
 
 Pairs are rows of three integers: the place of a range after the call, that before, and the number of its result. For
 each range an aggregate returns whether its result is valid, its `presence` (whether it has non-null rows there), and
-the labels of the first and last one."""
+the labels of the first and last one.
+"""
 
 from __future__ import annotations
 

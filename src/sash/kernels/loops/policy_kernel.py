@@ -3,7 +3,8 @@
     columns of each aggregate ──lift──▶ states of elements, in the arena ──enforce──▶ starts of windows
 
 The states of all aggregates of the policy are one tuple of arrays, over which the structure in each slot runs;
-interpreted, one array of objects."""
+interpreted, one array of objects.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ find_peers        the first or last row of each row's slot and time
 classify_rows     find late rows
 
 Rows are in the order of release: by time over all keys. The state of a slot is in its head (`live_loops`), in columns
-that the caller passes."""
+that the caller passes.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""AsOfTask: computes a query as of the rows of a spine in a Spark worker, piece by piece.
-
-    rows, sorted   e e s e s s e │ e s          e: an event, s: a row of the spine; the last peers wait
-    piece          ├────────────┤
-    next piece         e e     e │ e s …        the events that later windows hold come first
-
-A piece has at least as many new rows as it takes over, so each row is computed at most twice. A worker holds the
-events of a few windows: for Session windows those of the current session, for Lifetime windows all events of the key.
-
-Plan a query as of the rows of a spine on batch DataFrames: one shuffle for spine and events together.
+"""Compute a query as of the rows of a spine on batch DataFrames: one shuffle for spine and events together.
 
     events ─┐ union, with a    repartition(by) ──▶ sortWithinPartitions(by, on) ──▶ mapInArrow ──▶ spine's columns
     spine  ─┘ marker                                                                pieces        and aggregates
@@ -16,15 +7,23 @@ Plan a query as of the rows of a spine on batch DataFrames: one shuffle for spin
     false    ·              ·                                null
     true     ·              null                             ·
 
-A worker holds the events that windows still need and a few batches of rows. With `Options(split=)`, and without keys,
-a large key is split into time ranges that are computed in parallel (`range_split.py`); only the events determine them.
+With `Options(split=)`, and without keys, a large key is split into time ranges that are computed in parallel
+(`range_split`); only the events determine them. A worker computes rows piece by piece:
+
+    rows, sorted   e e s e s s e │ e s          e: an event, s: a row of the spine; the last peers wait
+    piece          ├────────────┤
+    next piece         e e     e │ e s …        the events that later windows hold come first
+
+A piece has at least as many new rows as it takes over, so each row is computed at most twice. A worker holds the events
+of a few windows: for Session windows those of the current session, for Lifetime windows all events of the key.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,13 @@ from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
 from sash.plan.time_axis import Number
-from sash.spark.batch.plan_batch import sorted_by_key
-from sash.spark.batch.range_split import packed_ranges, shuffled, split_of
-from sash.spark.batch.range_task import in_order, trimmed_lookback, unpack_ranges
+from sash.spark.batch.pack_ranges import trimmed_lookback
+from sash.spark.batch.plan_batch import executed
+from sash.spark.batch.range_split import split_of
 from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
-from sash.spark.column_exprs import plainly_named, quoted
+from sash.spark.column_exprs import quoted
 from sash.spark.job_names import outline
-from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, casts, spark_schema, wire_schema
-from sash.spark.worker_io import WorkerTask, rechunk
 
 # --- As of task ---
 
@@ -74,41 +71,50 @@ class SpineLayout:
 
 
 class AsOfPieces:
-    """Computes sorted rows of spine and events, in pieces of at least `piece` new rows.
+    """An executor of sorted rows of spine and events, in pieces of at least `piece` new rows. `now` is the clock."""
 
-    `now` is the clock. `lookback` are the rows before the first one.
-    """
-
-    def __init__(self, layout: SpineLayout, now: float, piece: int, lookback: pa.RecordBatch | None = None) -> None:
-        self.piece = piece
+    def __init__(
+        self, layout: SpineLayout, now: float, piece: int, ranges: Sequence[TimeRange] = (), number: int = 0
+    ) -> None:
+        self.piece, self.range = piece, ranges[number] if number < len(ranges) else None
         self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
         self.executor = AsOfExecutor(self.bound_query.plan, lambda: now, threads=1)
         self.sorted = SortedRows(self.bound_query)
         self.fields = layout.result_fields()
         self.read = layout.schema.names[1 : -len(layout.spine)]
-        self.events = (no_rows(layout.schema) if lookback is None else lookback).select(self.read)
+        self.events = no_rows(layout.schema).select(self.read)
         """Events before the waiting rows that later windows hold."""
         self.waiting: list[pa.RecordBatch] = []
         self.count, self.enough = 0, piece
 
-    def process(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Take rows; returns the results of a complete piece, or None."""
+    def look_back(self, rows: pa.RecordBatch) -> None:
+        """Take rows before those of the range, of which windows hold the last events."""
+        begin = None if self.range is None else self.range.begin
+        assert begin is not None, "the first range has no lookback"
+        events = together([self.events, self._events_of(rows)], self.events.schema)
+        self.events = trimmed_lookback(events, self.bound_query, begin)
+
+    def process(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take rows; gives the results of a piece if it is complete."""
         self.waiting.append(rows)
         self.count += rows.num_rows
-        return self._piece(last=False) if self.count >= self.enough else None
+        return [self._piece(last=False)] if self.count >= self.enough else []
 
-    def finish(self) -> pa.RecordBatch:
+    def finish(self) -> list[pa.RecordBatch]:
         """The results of all remaining rows."""
         found = self._piece(last=True)
         self.executor.warn()
-        return found
+        return [found]
+
+    def _events_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(array(~rows.column(0).to_numpy(zero_copy_only=False))).select(self.read)
 
     def _piece(self, last: bool) -> pa.RecordBatch:
         new = together(self.waiting, self.layout.schema)
         settled = new.num_rows - (0 if last else self.sorted.waiting(new, self._time(new)[0]))
         rows, rest = new.slice(0, settled), new.slice(settled)
         is_spine = rows.column(0).to_numpy(zero_copy_only=False)
-        new_events = self.executor.without_failed(rows.filter(array(~is_spine)).select(self.read))
+        new_events = self.executor.without_failed(self._events_of(rows))
         events = together([self.events, new_events], self.events.schema)
         results = self._results(rows.filter(array(is_spine)), events)
         if not last:
@@ -156,56 +162,6 @@ class AsOfPieces:
         return self.bound_query.time.numbers(rows.column(self.bound_query.time.column))
 
 
-class AsOfTask(WorkerTask):
-    """Computes a query as of a spine on the batches of a partition, sorted by key and time."""
-
-    def __init__(self, layout: SpineLayout, now: float) -> None:
-        self.layout, self.now, self.rows = layout, now, PIECE
-
-    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pieces = None
-        for batch in rechunk(batches, self.layout.schema, self.rows):
-            pieces = pieces or AsOfPieces(self.layout, self.now, self.rows)
-            found = pieces.process(batch)
-            if found is not None:
-                yield found
-        if pieces is not None:
-            yield pieces.finish()
-
-
-class AsOfRangeTask(AsOfTask):
-    """Computes it on time ranges of keys, after the shuffle of a split. Higher range numbers are groups of keys."""
-
-    def __init__(self, layout: SpineLayout, now: float, ranges: list[TimeRange]) -> None:
-        super().__init__(layout, now)
-        self.ranges = ranges
-
-    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bound_query = self.layout.query.query.bind(self.layout.schema)
-        pieces: AsOfPieces | None = None
-        current, lookback = -1, no_rows(self.layout.schema)
-        for one in unpack_ranges(batches):
-            if one.range != current:
-                if pieces is not None:
-                    yield pieces.finish()
-                pieces, current, lookback = None, one.range, no_rows(self.layout.schema)
-            is_group = current >= len(self.ranges)
-            rows = in_order(one.rows, bound_query if is_group else replace(bound_query, by=()), lambda: self.now)
-            if not one.own:
-                begin = self.ranges[current].begin
-                assert begin is not None, "the first range has no lookback"
-                events = rows.filter(array(~rows.column(0).to_numpy(zero_copy_only=False)))
-                lookback = trimmed_lookback(together([lookback, events], rows.schema), bound_query, begin)
-                continue
-            if pieces is None:
-                pieces = AsOfPieces(self.layout, self.now, self.rows, lookback)
-            found = pieces.process(rows)
-            if found is not None:
-                yield found
-        if pieces is not None:
-            yield pieces.finish()
-
-
 # --- As of plan ---
 
 
@@ -234,12 +190,9 @@ def plan_as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
     layout = SpineLayout(query, schema, schema.names[-len(own) :], tuple(own.names))
     result = StructType([*spine.schema.fields, *spark_schema(layout.result_fields()).fields])
     split = None if has_lifetime(bound_query) else split_of(_keyed(query, events), bound_query)
-    name = f"sash: as of, {outline(bound_query.query)}"
-    if split is not None:
-        task = AsOfRangeTask(layout, time.time(), split.ranges)
-        return shuffled(packed_ranges(both, bound_query, split), split).mapInArrow(by_value(task, name), result)
-    rows = plainly_named(sorted_by_key(both, bound_query))
-    return rows.mapInArrow(by_value(AsOfTask(layout, time.time()), name), result)
+    name, now = f"sash: as of, {outline(bound_query.query)}", time.time()
+    make = partial(AsOfPieces, layout, now, PIECE, () if split is None else split.ranges)
+    return executed(both, bound_query, make, result, name, PIECE, now, split)
 
 
 # ---- spine and events in one table ----

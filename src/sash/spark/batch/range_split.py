@@ -1,7 +1,7 @@
-"""RangeSplit: distribute a key with very many rows, or all rows of a query without keys, over several partitions.
+"""Distribute a key with very many rows, or all rows of a query without keys, over several partitions.
 
     histogram of times ── one action ──▶ time ranges, and pieces of them
-    rows ──▶ pack: blobs by piece ──▶ repartition by range, sort by piece ──▶ operator ──▶ each range's own results
+    rows ──▶ pack: blobs by piece ──▶ repartition by range, sort by piece ──▶ an executor for each range
 
 Rows cross the shuffle as blobs of some thousand, and a worker sorts those of a piece: shuffling, sorting and sending
 single rows to Python would cost more than the windows.
@@ -11,11 +11,11 @@ KeyHistogram: a histogram of the times of large keys, from one pass over unsorte
     a chunk of rows ──▶ by key, sorted ──▶ runs of rows ──▶ (key, low, high, rows, weight) for each
 
 Only keys with a large share of a chunk have runs; the rows of all others are counted together. It is the only action
-that a split runs, and its result is small."""
+that a split runs, and its result is small.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,21 +27,10 @@ from pyspark.sql import functions as sf
 from sash.columns.keys import key_column, keys_of
 from sash.columns.time_numbers import since
 from sash.kernels.loops.array_types import Ints, Numbers
-from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
 from sash.plan.time_axis import Number, TimeAxis
-from sash.spark.batch.range_task import (
-    OWN,
-    PACKED,
-    PIECE,
-    RANGE,
-    LargeKey,
-    PackRanges,
-    PartialFold,
-    RangeTask,
-    ShuffleRouting,
-)
+from sash.spark.batch.pack_ranges import PACKED, PIECE, RANGE, LargeKey, PackRanges, ShuffleRouting
 from sash.spark.batch.time_ranges import (
     Buckets,
     Lookback,
@@ -53,7 +42,7 @@ from sash.spark.batch.time_ranges import (
     why_not_split,
 )
 from sash.spark.column_exprs import plainly_named, quoted
-from sash.spark.job_names import job, outline
+from sash.spark.job_names import job
 from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, bytes_of, collected, spark_schema
 from sash.spark.stream.pack_shards import labels, spark_hash
@@ -256,23 +245,6 @@ def packed_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit) -> Any:
     return plainly_named(data).mapInArrow(by_value(pack, "sash: pack rows into time ranges"), spark_schema(PACKED))
 
 
-def in_ranges(data: Any, bound_query: BoundQuery, split: RangeSplit, result: Any) -> Any:
-    """The query on rows that are split into time ranges."""
-    query, now = bound_query.query, time.time()
-    packed = packed_ranges(data, bound_query, split)
-    carried = [number for number, last in enumerate(split.lasts) if number < last]
-    if carried:
-        rows = shuffled(packed.filter(quoted(OWN) & quoted(RANGE).isin(carried)), split)
-        fold = PartialFold(query, bound_query.schema, now, split.lasts)
-        packed = packed.unionAll(rows.mapInArrow(by_value(fold, "sash: sum up time ranges"), spark_schema(PACKED)))
-    # a row has a flag whether it is emitted; for slides the range is part of the key
-    extra = validation.free_name("extra", query, data.columns)
-    by = query.by if bound_query.per_row else (extra, *query.by)
-    schema = pa.schema([(extra, pa.bool_() if bound_query.per_row else pa.int32()), *bound_query.schema])
-    task = RangeTask(_keyed(query, by), schema, now, extra, split.ranges)
-    return shuffled(packed, split).mapInArrow(by_value(task, f"sash: {outline(query)}"), result)
-
-
 def shuffled(packed: Any, split: RangeSplit) -> Any:
     """Blobs in the partitions of their ranges, sorted."""
     place, count = quoted(RANGE) % split.partitions, split.partitions
@@ -282,7 +254,3 @@ def shuffled(packed: Any, split: RangeSplit) -> Any:
         numbers = sorted(labels(count), key=lambda label: spark_hash(label) % count)
         spread = packed.repartition(count, sf.array(*map(sf.lit, numbers))[place])
     return spread.sortWithinPartitions(RANGE, PIECE)
-
-
-def _keyed(query: Query, by: tuple[str, ...]) -> Query:
-    return query.rewritten(by=by, lateness=None, late="drop")

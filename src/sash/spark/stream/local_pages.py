@@ -18,7 +18,8 @@ LocalDirectory: the files of live state in a directory of the executor, which it
 The token of a state is random, new with every commit, and also in Spark's state. So a file with the token that Spark
 has is exactly that version, whoever wrote it. A worker claims a file by renaming it, which only one process can do: a
 second attempt of a task, or a second query from a copy of the checkpoint, finds no file and reads Spark's state. A
-worker that fails leaves no file with a token."""
+worker that fails leaves no file with a token.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ upper bytes are similar, so the first bytes of all words are stored together, th
     01 00 00 00   02 00 00 00   03 00 00 00     ──▶     01 02 03   00 00 00   00 00 00   00 00 00
 
 A row of a timestamp, a key, a price and its position, 32 bytes, compresses to 13 bytes in that order and to 20
-without, and LZ4 is twice as fast on it."""
+without, and LZ4 is twice as fast on it.
+"""
 
 from __future__ import annotations
 

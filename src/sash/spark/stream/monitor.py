@@ -24,7 +24,8 @@ StallTracker: finds out why the watermark of a stream stands still, and names th
     behind    rows arrive in time, none later than the latest so far  the source repeats earlier times
 
 Spark's watermark follows the latest time of all sources. So a silent source does not hold it back, but its next rows
-may be late; therefore it is reported, too."""
+may be late; therefore it is reported, too.
+"""
 
 from __future__ import annotations
 

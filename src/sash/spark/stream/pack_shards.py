@@ -41,11 +41,9 @@ from numpy.typing import NDArray
 
 from sash.columns.keys import key_column, key_text, keys_of
 from sash.columns.watermark import WatermarkTracker
-from sash.spark.arrow_ipc import blob_batch, blob_of, blob_slices
-from sash.spark.row_groups import grouped
 from sash.spark.stream.shard_progress import ShardProgress
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
-from sash.spark.worker_io import WorkerTask, rechunk
+from sash.spark.worker_io import WorkerTask, blob_batch, blob_of, blob_slices, grouped, rechunk
 
 # --- Sharding ---
 

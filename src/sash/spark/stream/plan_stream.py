@@ -23,7 +23,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.plan import validation
-from sash.plan.combined_query import QUERY, CombinedQuery
+from sash.plan.combined_query import ALONE, QUERY
 from sash.plan.options import byte_size
 from sash.plan.queries import Queries
 from sash.plan.query import Query
@@ -128,15 +128,19 @@ LOCAL = "spark.sash.localState.limit"
 """The setting for the bytes of live state in the local directories of an executor."""
 
 
-def plan_stream(query: Query, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
+def plan_stream(query: Query | Queries, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
     """The query on a streaming DataFrame; with `side_output`, rows that enter no window are emitted as well.
+
+    Several queries are one stream: a column `_query`, and a struct for each query.
 
     A checkpoint may have state of `from_query`, which each shard migrates when it is first opened. A checkpoint of any
     other query is refused when the stream is started: `checked_writer`.
 
     Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session that lacks required
-    settings, and for state that cannot be migrated; all that `Query.bind` raises.
+    settings, for queries that cannot share one state, and for state that cannot be migrated; all that `Query.bind`
+    raises.
     """
+    query = one_state(query)
     data, spec = stream_spec(query, data, side_output, from_query)
     pack = by_value(PackShards(spec), f"sash: pack rows of {outline(query)} into {spec.shards} shards")
     packed = plainly_named(data).mapInArrow(pack, spark_schema(PACKED)).withWatermark("max_ts", spec.clock.delay)
@@ -195,25 +199,17 @@ def _schema(spec: StreamSpec, given: StructType) -> StructType:
 
 def _results(spec: StreamSpec, known: StructType) -> list[StructField]:
     """The columns of results; of several queries, the column `_query` and a struct for each query."""
-    query = spec.bound_query.query
-    if not isinstance(query, CombinedQuery):
-        return list(result_schema(spec.bound_query, known, mode="given").fields)
-    members = query.combination(spec.bound_query.schema).members
-    structs = {name: result_schema(view.bound_query, known, mode="given") for name, view in members.items()}
+    structs = {name: result_schema(one, known, mode="given") for name, one in spec.members.items()}
+    if ALONE in structs:
+        return list(structs[ALONE].fields)
     return [StructField(QUERY, StringType()), *(StructField(name, struct) for name, struct in structs.items())]
 
 
-def plan_queries_stream(queries: Queries, data: Any, side_output: bool = False) -> Any:
-    """Several queries on a streaming DataFrame, as one stream: a column `_query`, and a struct for each query.
-
-    Raises as `plan_stream`, and ValueError for queries that cannot share one state.
-    """
-    return plan_stream(one_state(queries), data, side_output)
-
-
-def one_state(queries: Queries) -> CombinedQuery:
+def one_state(query: Query | Queries) -> Query:
     """The queries of a stream as one. Raises ValueError if they cannot share one state."""
-    first, *others = queries.groups(one_state=True)
+    if isinstance(query, Query):
+        return query
+    first, *others = query.groups(one_state=True)
     if others:
         differ = first.differences(others[0])
         what = ", ".join(f"{name}=" for name in differ) or "windows that end after their row"
@@ -253,8 +249,9 @@ def _observed(done: Any, spec: StreamSpec) -> Any:
     return done.observe(f"{OBSERVED} {unit} {uuid.uuid4().hex[:8]}", *flows, *times, levels, latest)
 
 
-def explain_stream(query: Query, data: Any) -> list[str]:
+def explain_stream(query: Query | Queries, data: Any) -> list[str]:
     """The plan of `plan_stream` as lines of text. Runs nothing; raises the same errors."""
+    query = one_state(query)
     _require(query, data)
     keys = f"by a hash of {', '.join(query.by)}" if query.by else "all rows in one, because there is no by="
     return [

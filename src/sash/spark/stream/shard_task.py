@@ -31,13 +31,12 @@ import pyarrow as pa
 from sash.columns.failed_rows import warn_failed
 from sash.columns.time_numbers import Watermark
 from sash.columns.watermark import WatermarkTracker
+from sash.engine.emit.output import ResultBatches
 from sash.engine.migration import migrate_store
 from sash.engine.operator import Operator
 from sash.engine.result_pieces import advance_pieces
-from sash.engine.shared_output import ResultBatches, SharedOperator
-from sash.plan.combined_query import CombinedQuery
+from sash.plan.combined_query import ALONE
 from sash.plan.time_axis import Number
-from sash.spark.arrow_ipc import batches_of, blob_batch, blob_of, blob_slices
 from sash.spark.spark_types import casts
 from sash.spark.stream.checkpoint import StreamHeader
 from sash.spark.stream.live_state import LiveState
@@ -45,7 +44,7 @@ from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.pack_shards import labels, with_rows
 from sash.spark.stream.shard_progress import PROCESSED, ShardOutput, ShardProgress
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
-from sash.spark.worker_io import message_only
+from sash.spark.worker_io import batches_of, blob_batch, blob_of, blob_slices, message_only
 from sash.state.root_page import has_state
 
 # --- Shard task ---
@@ -103,8 +102,7 @@ class ShardTask:
         token = Operator.stored_token(query, schema, self.store)
         alive = self.live.take(token)
         if alive is None:
-            made = SharedOperator if isinstance(query, CombinedQuery) else Operator
-            return made(query, schema, mode="given", store=self.store, clock=lambda: self.now)
+            return Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
         alive.reopen(self.store, lambda: self.now)
         return alive
 
@@ -137,12 +135,9 @@ class ShardTask:
             yield 0.0, pa.concat_batches([batch for _, batch in found])
 
     def _results(self, batch: pa.RecordBatch | ResultBatches) -> Iterator[ShardOutput]:
-        if isinstance(batch, ResultBatches):
-            for name, one in batch.items():
-                for rows in blob_slices(self.spec.tagged(name, one)) if one.num_rows else ():
-                    yield ShardOutput(self.label, results=blob_of(rows))
-        elif batch.num_rows:
-            for rows in blob_slices(casts(self._numbered(batch), self.spec.results)):
+        found = batch if isinstance(batch, ResultBatches) else {ALONE: self._numbered(batch)}
+        for name, one in found.items():
+            for rows in blob_slices(self.spec.sent(name, one)) if one.num_rows else ():
                 yield ShardOutput(self.label, results=blob_of(rows))
 
     def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -37,12 +37,10 @@ def with_side_output(query: Query | Queries, stream: Any) -> Any:
     row. With `Options(failed="side")` the reason may be "failed", and a third column `_error` has the message. Raises
     what `query.run(stream)` raises, and TypeError for a DataFrame that is not a stream.
     """
-    from sash.spark.stream.plan_stream import plan_queries_stream, plan_stream
+    from sash.spark.stream.plan_stream import plan_stream
 
     if not getattr(stream, "isStreaming", False):
         raise TypeError("with_side_output() takes a streaming DataFrame: in a batch no row is late")
-    if isinstance(query, Queries):
-        return plan_queries_stream(query, stream, side_output=True)
     return plan_stream(query, stream, side_output=True)
 
 

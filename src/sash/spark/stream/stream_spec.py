@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import CombinedQuery, query_schema, tagged_batch
+from sash.plan.combined_query import ALONE, combination, query_schema, tagged_batch
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 
@@ -83,14 +83,19 @@ class StreamSpec:
     @cached_property
     def results(self) -> pa.Schema:
         """The results, in types that Spark reads; those of several queries are a struct for each."""
-        query = self.bound_query.query
-        if not isinstance(query, CombinedQuery):
-            return wire_schema(self.bound_query.output("given"))
-        members = query.combination(self.bound_query.schema).members
-        return wire_schema(query_schema({name: view.bound_query.output("given") for name, view in members.items()}))
+        found = {name: one.output("given") for name, one in self.members.items()}
+        return wire_schema(found[ALONE] if ALONE in found else query_schema(found))
 
-    def tagged(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Results of one of several queries, in types that Spark reads."""
+    @cached_property
+    def members(self) -> dict[str, BoundQuery]:
+        """The queries by name."""
+        found = combination(self.bound_query.query, self.bound_query.schema).members
+        return {name: view.bound_query for name, view in found.items()}
+
+    def sent(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Results of a query, in types that Spark reads; those of one of several are tagged."""
+        if name == ALONE:
+            return casts(batch, self.results)
         typed = casts(batch, pa.schema(list(self.results.field(name).type)))
         return tagged_batch(self.results, name, name, typed)
 

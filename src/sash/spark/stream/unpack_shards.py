@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sash.spark.arrow_ipc import batches_of
 from sash.spark.spark_types import casts
+from sash.spark.worker_io import batches_of
 
 
 @dataclass
