@@ -84,19 +84,28 @@ def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
         @functools.wraps(function)
         def bind(*columns: ColumnLike, **given: Any) -> Bound:
             try:
-                signature.bind(*columns, **given)
+                return function(*columns, **given)
             except TypeError:
-                _require_columns(function.__name__, signature, columns)
-                _require_parameters(function.__name__, signature, given)
-                given.pop("where", None)
-                return aggregate(**given)(*columns)  # raises an error that names the columns
-            return function(*columns, **given)
+                if _fits(signature, columns, given):
+                    raise
+            _require_columns(function.__name__, signature, columns)
+            _require_parameters(function.__name__, signature, given)
+            given.pop("where", None)
+            return aggregate(**given)(*columns)  # raises an error that names the columns
 
         AGGREGATES[function.__name__] = aggregate
         bind.__doc__ = _with_common_arguments(function.__doc__, signature)
         return cast(F, bind)
 
     return decorate
+
+
+def _fits(signature: inspect.Signature, columns: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*columns, **given)
+    except TypeError:
+        return False
+    return True
 
 
 def _with_common_arguments(text: str | None, signature: inspect.Signature) -> str | None:

@@ -9,6 +9,7 @@ an iterator of record batches   sash.engine
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
@@ -26,7 +27,12 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 
 def package_of(data: Any) -> str | None:
     """The package of `HOSTS` that the type of some data comes from, also if it is derived from one of its types."""
-    packages = (cls.__module__.partition(".")[0] for cls in type(data).__mro__)
+    return _package_of_type(type(data))
+
+
+@functools.lru_cache(256)
+def _package_of_type(kind: type) -> str | None:
+    packages = (cls.__module__.partition(".")[0] for cls in kind.__mro__)
     return next((name for name in packages if name in HOSTS), None)
 
 
