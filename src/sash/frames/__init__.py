@@ -10,10 +10,23 @@ Importing this package registers the accessors with pandas and polars, now or wh
 neither.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from sash.frames import accessors
 from sash.frames.execute import adapter_of, as_of, run
-from sash.frames.execute_queries import run_queries
+
+if TYPE_CHECKING:
+    from sash.frames.execute_queries import run_queries
 
 __all__ = ["adapter_of", "as_of", "run", "run_queries"]
 
 accessors.register()
+
+
+def __getattr__(name: str) -> Any:
+    """`run_queries`, loaded when it is first used."""
+    if name != "run_queries":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sash.frames.execute_queries import run_queries
+
+    return run_queries

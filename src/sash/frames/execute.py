@@ -30,7 +30,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.columns.arrow_arrays import array
-from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
 from sash.columns.column_inputs import ResultColumn
 from sash.columns.failed_rows import warn_failed
 from sash.columns.keys import decode, encode_as
@@ -393,6 +392,8 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
+    from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
+
     query.require_free(spine.names)
     of_events = FrameTable.of(query.query, events, numbered=False)
     bound_query = query.query.bind(of_events.table.schema)

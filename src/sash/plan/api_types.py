@@ -51,10 +51,10 @@ StructureName = Literal[
     "AMTA",
     "CountedTree",
     "FrequencyTree",
-    "FiBA",
     "AugmentedBTree",
+    "FiBA",
 ]
-"""The structures of `sash.aggregators`, by name."""
+"""The structures of `sash.aggregators`, by name, in the order of the catalogue."""
 
 Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""

@@ -27,12 +27,12 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 
 def package_of(data: Any) -> str | None:
     """The package of `HOSTS` that the type of some data comes from, also if it is derived from one of its types."""
-    return _package_of_type(type(data))
+    return _package_of(type(data).__mro__)
 
 
 @functools.lru_cache(256)
-def _package_of_type(kind: type) -> str | None:
-    packages = (cls.__module__.partition(".")[0] for cls in kind.__mro__)
+def _package_of(kinds: tuple[type, ...]) -> str | None:
+    packages = (cls.__module__.partition(".")[0] for cls in kinds)
     return next((name for name in packages if name in HOSTS), None)
 
 
