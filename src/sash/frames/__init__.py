@@ -13,12 +13,12 @@ neither.
 from typing import TYPE_CHECKING, Any
 
 from sash.frames import accessors
-from sash.frames.execute import adapter_of, as_of, run
+from sash.frames.execute import adapter_of, as_of, run, run_array
 
 if TYPE_CHECKING:
     from sash.frames.execute_queries import run_queries
 
-__all__ = ["adapter_of", "as_of", "run", "run_queries"]
+__all__ = ["adapter_of", "as_of", "run", "run_array", "run_queries"]
 
 accessors.register()
 

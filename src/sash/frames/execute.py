@@ -155,6 +155,22 @@ def run(query: Query, data: Any) -> Any:
     return compute(query, adapter_of(data))
 
 
+def run_array(query: Query, data: Any, name: str) -> Any:
+    """The only result of a query on an array, or on a Series, as one; `name`: the column that the query reads."""
+    package = package_of(data)
+    if package == "pandas":
+        from sash.frames import pandas_adapter
+
+        return compute(query, pandas_adapter.SeriesAdapter(data, name))
+    if package == "polars":
+        from sash.frames import polars_adapter
+
+        return compute(query, polars_adapter.SeriesAdapter(data, name))
+    from sash.frames.dict_adapter import ArrayAdapter
+
+    return compute(query, ArrayAdapter(data, name))
+
+
 def require_final(query: Query) -> None:
     """Raises ValueError for a query whose results are not final."""
     if query.emit == "eager":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sash.columns.arrow_arrays import array
 from sash.columns.exact_columns import object_column
-from sash.frames.adapter import FrameResult, Ints, not_in_arrow
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow, series_hint
 from sash.kernels.column.column_kernels import RowThreads
 
 INDEX = "index"
@@ -29,7 +29,7 @@ NARROW = 64
 def pandas_adapter(data: Any) -> PandasAdapter:
     """An adapter for pandas. Raises TypeError for other data."""
     if not isinstance(data, pd.DataFrame):
-        raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}")
+        raise TypeError(f"a query runs on a pandas DataFrame; got a {type(data).__qualname__}{series_hint(data)}")
     return PandasAdapter(data)
 
 
@@ -108,6 +108,19 @@ class PandasAdapter:
         if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):
             return values
         return pd.Series(values).astype(kind).array
+
+
+class SeriesAdapter(PandasAdapter):
+    """A Series of pandas, whose results are a Series."""
+
+    def __init__(self, series: Any, name: str) -> None:
+        self.given, self.frame = series, series.to_frame(name)
+        self.names, self.rows = [name], len(series)
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        assert kept is None
+        values = self._as_pandas(results[0])
+        return pd.Series(values, index=self.given.index, name=self.given.name, copy=False)
 
 
 def _extended(frame: Any, made: dict[str, Any]) -> Any:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from sash.plan.as_of_query import AsOfQuery
     from sash.plan.queries import Queries
@@ -103,6 +105,13 @@ def _frame_host(what: str, data: Any) -> str:
     )
 
 
+def is_array(data: Any) -> bool:
+    """Is it an array of NumPy, or a Series of pandas or polars?"""
+    if isinstance(data, np.ndarray):
+        return True
+    return package_of(data) in ("pandas", "polars") and any(one.__name__ == "Series" for one in type(data).__mro__)
+
+
 def _is_columns(data: Any) -> bool:
     return isinstance(data, dict) and bool(data) and all(map(_is_column, data.values()))
 
@@ -114,6 +123,10 @@ def _is_column(values: Any) -> bool:
 
 
 def _hint(data: Any) -> str:
+    if is_array(data):
+        return ": an array takes one aggregate, sash.rolling(array, 64, sash.mean()); for more write a dict of arrays"
+    if isinstance(data, list | tuple):
+        return ": write a dict, {'x': values}"
     if not isinstance(data, dict):
         return ""
     odd = [name for name, column in data.items() if not _is_column(column)]

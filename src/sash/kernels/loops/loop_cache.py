@@ -28,7 +28,8 @@ def with_python_integers(kernel: F) -> F:
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
     """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
-    if compiler.config.DISABLE_JIT:  # not `is_switched_off()`: a call of one row runs seven loops
+    # one row runs seven loops: no call of `is_switched_off`
+    if compiler.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return interpreted(kernel)(*interpreted_arguments(kernel, arguments))
     code = _loops.get((kernel, meaning))
     if code is None:
