@@ -299,6 +299,8 @@ def test_what_is_overwritten_is_not_iterated() -> None:
     [
         (Max(), ("a", "b"), r"max takes 1 column \(x\); got 2: 'a', 'b'"),
         (ArgMax(), ("a",), r"arg_max takes 2 columns \(value, payload\); got 1: 'a'"),
+        (Count(), (None,), r"count takes the names of columns, .*; got None"),
+        (ArgMax(), (None, "a"), r"arg_max takes the names of columns, .*; got None"),
         (Max(), (3,), r"max takes the names of columns, or expressions made with sash.expr; got 3, a int: write max"),
     ],
 )

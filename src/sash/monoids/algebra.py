@@ -205,7 +205,7 @@ class Monoid:
         columns: the names of its inputs, or expressions made with `sash.expr`; none, or None, for an array.
         where: a condition such as "status = 'ok'", or the name of a boolean column; the input of other rows is null.
         """
-        given = () if len(columns) == 1 and columns[0] is None else columns
+        given = () if len(columns) == 1 and columns[0] is None and self.arity[0] == 1 else columns
         return Bound(self, given, where)  # type: ignore[arg-type]
 
     def __mul__(self, other: Monoid) -> Monoid:

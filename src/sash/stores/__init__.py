@@ -14,8 +14,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sash.stores.memory import MemoryStore
-from sash.stores.pages import PageError
 from sash.stores.store import (
     FlushError,
     Refreshable,
@@ -28,6 +26,8 @@ from sash.stores.store import (
 )
 
 if TYPE_CHECKING:
+    from sash.stores.memory import MemoryStore
+    from sash.stores.pages import PageError
     from sash.stores.rocksdb_store import RocksDBStore
     from sash.stores.store_backup import backup, restore
     from sash.stores.valkey_store import ValkeyStore
@@ -50,12 +50,14 @@ __all__ = [
 ]
 
 _MODULES = {
+    "MemoryStore": "sash.stores.memory",
+    "PageError": "sash.stores.pages",
     "RocksDBStore": "sash.stores.rocksdb_store",
     "ValkeyStore": "sash.stores.valkey_store",
     "backup": "sash.stores.store_backup",
     "restore": "sash.stores.store_backup",
 }
-"""Names that need a package of the extra `stores`: imported when first used."""
+"""Names whose modules are imported when first used: they need pyarrow, or a package of the extra `stores`."""
 
 
 def __getattr__(name: str) -> Any:
