@@ -159,13 +159,13 @@ def run_array(query: Query, data: Any, name: str) -> Any:
     """The only result of a query on an array, or on a Series, as one; `name`: the column that the query reads."""
     package = package_of(data)
     if package == "pandas":
-        from sash.frames import pandas_adapter
+        from sash.frames.pandas_adapter import PandasSeriesAdapter
 
-        return compute(query, pandas_adapter.SeriesAdapter(data, name))
+        return compute(query, PandasSeriesAdapter(data, name))
     if package == "polars":
-        from sash.frames import polars_adapter
+        from sash.frames.polars_adapter import PolarsSeriesAdapter
 
-        return compute(query, polars_adapter.SeriesAdapter(data, name))
+        return compute(query, PolarsSeriesAdapter(data, name))
     from sash.frames.dict_adapter import ArrayAdapter
 
     return compute(query, ArrayAdapter(data, name))

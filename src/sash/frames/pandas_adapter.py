@@ -110,7 +110,7 @@ class PandasAdapter:
         return pd.Series(values).astype(kind).array
 
 
-class SeriesAdapter(PandasAdapter):
+class PandasSeriesAdapter(PandasAdapter):
     """A Series of pandas, whose results are a Series."""
 
     def __init__(self, series: Any, name: str) -> None:

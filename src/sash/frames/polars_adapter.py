@@ -60,7 +60,7 @@ class PolarsAdapter:
         return values.alias(result.name)
 
 
-class SeriesAdapter(PolarsAdapter):
+class PolarsSeriesAdapter(PolarsAdapter):
     """A Series of polars, whose results are a Series."""
 
     def __init__(self, series: Any, name: str) -> None:
