@@ -125,7 +125,7 @@ def as_markdown(text: str, parameters: Container[str]) -> Iterable[str]:
 def _bound(function: Callable[..., Any]) -> tuple[Any, list[str]]:
     """The aggregate bound to columns named as its parameters, and their names."""
     parameters = inspect.signature(function).parameters.values()
-    columns = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.default is one.empty]
+    columns = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
     given = {one.name: ARGUMENTS[one.name] for one in parameters if one.name in ARGUMENTS}
     return function(*columns, **given), columns
 

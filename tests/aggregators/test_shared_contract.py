@@ -297,15 +297,31 @@ def test_what_is_overwritten_is_not_iterated() -> None:
 @pytest.mark.parametrize(
     ("monoid", "columns", "said"),
     [
-        (Max(), (), r"max takes 1 column \(x\); got 0: none"),
         (Max(), ("a", "b"), r"max takes 1 column \(x\); got 2: 'a', 'b'"),
         (ArgMax(), ("a",), r"arg_max takes 2 columns \(value, payload\); got 1: 'a'"),
+        (Count(), (None,), r"count takes the names of columns, .*; got None"),
+        (ArgMax(), (None, "a"), r"arg_max takes the names of columns, .*; got None"),
         (Max(), (3,), r"max takes the names of columns, or expressions made with sash.expr; got 3, a int: write max"),
     ],
 )
 def test_bound_to_the_wrong_columns(monoid: Any, columns: tuple[Any, ...], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         monoid(*columns)
+
+
+def test_an_aggregate_without_its_column_is_one_of_an_array() -> None:
+    """Only `sash.rolling` takes arrays: everything else refuses it as it refuses a wrong number of columns."""
+    assert repr(Max()()) == repr(Max()(None)) == "max()"
+    for refuses in (
+        lambda: sash.Query(2, high=Max()()),
+        lambda: sash.Query(2, spread=sash.max("x") - Max()()),
+        lambda: sash.Window(2, Max()()),
+        lambda: sash.Window(2, high=1 + Max()()),
+        lambda: sash.Policy(lambda total, prefix: total > prefix, over=[Max()()]),
+        lambda: sash.as_of({"t": [1]}, {"t": [1]}, 2, on="t", high=Max()()),
+    ):
+        with pytest.raises(TypeError, match=r"^max takes 1 column \(x\); got 0: none$"):
+            refuses()
 
 
 def test_count_is_bound_to_any_number_of_columns() -> None:

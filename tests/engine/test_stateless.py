@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 import sash
 from sash.columns.stateless import NeedsOperator, StatelessExecutor
 from sash.kernels.column import column_kernels
-from sash.plan.planner import is_stateless, plan
+from sash.plan.planner import plan
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
 from tests.behaviour.differential import split_side_output
@@ -57,7 +57,7 @@ def test_whole_tables_give_what_the_reference_gives(mode: str) -> None:
     @settings(suppress_health_check=[HealthCheck.filter_too_much])
     @given(cases(modes=(mode,), emits=("final",), lates=("drop",)))
     def agrees(case: Case) -> None:
-        assume(is_stateless(case.query.bind(case.schema)))
+        assume(case.query.bind(case.schema).is_stateless)
         case = Case(case.query, case.schema, "sorted", case.steps)
         whole = case.data.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)]
         try:

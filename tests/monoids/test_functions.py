@@ -86,7 +86,7 @@ def test_a_signature_is_that_of_lift_and_of_the_constructor(name: str) -> None:
     for one, wanted in zip(columns, inputs, strict=True):
         several = wanted.kind is wanted.VAR_POSITIONAL
         assert one.kind is (one.VAR_POSITIONAL if several else one.POSITIONAL_ONLY)
-        assert hints[one.name] == ColumnLike
+        assert hints[one.name] == (ColumnLike if several or len(inputs) > 1 else ColumnLike | None)
     assert parameters.pop("where") is None
     assert hints["where"] == Condition
     assert parameters == public_parameters(aggregate)
@@ -160,11 +160,11 @@ def test_by_example() -> None:
 
 def test_signatures_are_those_a_reader_expects() -> None:
     where = "where: 'Condition' = None) -> 'Bound'"
-    assert str(inspect.signature(functions.max)) == f"(x: 'ColumnLike', /, *, {where}"
-    assert str(inspect.signature(functions.nth)) == f"(x: 'ColumnLike', /, *, n: 'int', {where}"
+    assert str(inspect.signature(functions.max)) == f"(x: 'ColumnLike | None' = None, /, *, {where}"
+    assert str(inspect.signature(functions.nth)) == f"(x: 'ColumnLike | None' = None, /, *, n: 'int', {where}"
     run, text = inspect.signature(functions.longest_run), inspect.signature(functions.concat)
     assert str(run) == f"(value: 'ColumnLike', at: 'ColumnLike', /, *, {where}"
-    assert str(text) == f"(x: 'ColumnLike', /, *, separator: 'str' = '', {where}"
+    assert str(text) == f"(x: 'ColumnLike | None' = None, /, *, separator: 'str' = '', {where}"
 
 
 def test_a_missing_parameter_is_named() -> None:

@@ -96,9 +96,11 @@ def test_structure_names_are_those_of_the_catalogue() -> None:
 
 
 def test_rolling_takes_what_query_takes() -> None:
+    """It also takes arrays, with one aggregate without a name."""
     rolling, query = inspect.signature(sash.rolling), inspect.signature(sash.Query)
-    assert list(rolling.parameters) == ["data", *query.parameters]
-    assert [*rolling.parameters.values()][1:] == [*query.parameters.values()]
+    data, windows, unnamed, *rest = rolling.parameters.values()
+    assert (data.name, unnamed.name, unnamed.kind) == ("data", "unnamed", unnamed.VAR_POSITIONAL)
+    assert [windows, *rest] == [*query.parameters.values()]
     for one in [*query.parameters.values()][1:]:
         assert one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)
 
@@ -111,7 +113,7 @@ def test_changes_of_a_query_are_its_arguments() -> None:
 def test_others_take_what_rolling_takes(thing: Any) -> None:
     mine = inspect.signature(thing).parameters
     for name, parameter in inspect.signature(sash.rolling).parameters.items():
-        assert name == "data" or mine[name] == parameter
+        assert name in ("data", "unnamed") or mine[name] == parameter
 
 
 def test_accessor_takes_what_as_of_takes() -> None:

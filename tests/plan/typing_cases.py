@@ -31,7 +31,7 @@ assert_type(sash.count("a", "b"), Bound)
 assert_type(sash.arg_max("price", "trader"), Bound)
 assert_type(sash.var("x", ddof=0), Bound)
 assert_type(sash.approx_quantile("x", q=(0.5, 0.9)), Bound)
-sash.max()  # wrong: a column is missing
+assert_type(sash.max(), Bound)
 sash.max("a", "b")  # wrong: one column too many
 sash.max(x="a")  # wrong: columns are positional
 sash.max(3)  # wrong: a column is named by text
@@ -139,6 +139,18 @@ def columns(floats: NDArray[np.float64], ints: NDArray[np.int64]) -> None:
     query.run({"x": 1})  # wrong: columns are arrays or lists
     query.run([1, 2, 3])  # wrong: no frame
     query.run(5)  # wrong: no frame
+
+
+def arrays(floats: NDArray[np.float64], one: pd.Series, other: pl.Series) -> None:
+    assert_type(sash.rolling(floats, 3, sash.mean()), NDArray[Any])
+    assert_type(sash.rolling(floats, sash.Count(3, full=True), sash.max() - sash.min(), min_periods=2), NDArray[Any])
+    assert_type(sash.rolling(one, 3, sash.mean()), pd.Series)
+    assert_type(sash.rolling(other, 3, sash.mean()), pl.Series)
+    assert_type(sash.rolling(floats, None, sash.mean().over(3)), NDArray[Any])
+    sash.rolling(floats, "1h", sash.mean())  # wrong: a window of an array is a number of rows
+    sash.rolling(floats, 3, sash.mean(), on="t")  # wrong: an array has no columns
+    sash.rolling(floats, 3, sash.mean(), sash.max())  # wrong: one aggregate
+    sash.rolling([1, 2], 3, sash.mean())  # wrong: a list is no array
 
 
 def arrow(table: pa.Table, batch: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> None:

@@ -50,8 +50,6 @@ def run(
 ) -> None:
     """Run a job: read a source, compute a query, write a sink, each result exactly once."""
     from sash.cli.job_file import ENGINES, nearest, read_job
-    from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.job_spark import is_stream
 
     if not on_page and (host != LOOPBACK or port):
         raise WrongUsage("--host and --port are those of the page: give --ui as well")
@@ -60,6 +58,9 @@ def run(
     if engine and engine not in ENGINES:
         raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ENGINES)}")
     read = read_job(job, changes)
+    from sash.cli.job_pipeline import PreparedJob  # a mistake in the job file is found without them
+    from sash.cli.job_spark import is_stream
+
     watching = watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
         if on_page and not is_stream(read, stream):
@@ -83,10 +84,11 @@ def run(
 def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:  # noqa: B006 (typer copies it)
     """Show the plan of a job as a tree: windows, structures with reasons, shared state, costs."""
     from sash.cli.job_file import read_job
+
+    read = read_job(job, changes)
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.terminal import is_terminal, write_tree
 
-    read = read_job(job, changes)
     if read.engine == "spark":
         from sash.cli.job_spark import schema_on_spark
 

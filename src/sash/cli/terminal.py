@@ -110,9 +110,9 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
-    from sash.pipeline.json_files import encode_json  # loads the kernels
-
     if as_json:
+        from sash.pipeline.json_files import encode_json
+
         for batch in table.to_batches():
             write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
         return
@@ -136,7 +136,7 @@ def write_tree(text: str) -> None:
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
     """The values of each row as strings or numbers, formatted as in JSON."""
-    from sash.pipeline.json_files import encode_json  # loads the kernels
+    from sash.pipeline.json_files import encode_json  # most commands write no rows
 
     for row in encode_json(batch):
         yield tuple(

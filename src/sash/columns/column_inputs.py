@@ -7,9 +7,8 @@ Columns of order statistics as their whole-column kernels take them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,20 +49,20 @@ class OrderColumn:
     dictionary: ValueDictionary | None = None
 
 
-def order_column(spec: AggregateSpec, column: pa.Array) -> OrderColumn | None:
-    """The column of an order statistic; None for other aggregates, and for types without a kernel.
+def order_column(
+    spec: AggregateSpec, kernel: OrderKernel | DistinctKernel | None, column: pa.Array
+) -> OrderColumn | None:
+    """The column of an order statistic for its kernel; None for other aggregates, and for types without a kernel.
 
     Numbers and times are numbers; other values are ranked, or numbered if only equality counts. Ordered categories are
     their places.
     """
-    monoid = spec.monoid
-    kernel = order_kernel_of(monoid)
     if kernel is None:
         return None
     number = kind(column.type) if spec.order(0) is None else None
     if number is not None:
         return OrderColumn(kernel, as_kind(numbers(column), number))
-    if kernel.result == "float" and not isinstance(monoid, m.Rank):
+    if kernel.result == "float" and not isinstance(spec.monoid, m.Rank):
         return None
     if spec.order(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         return OrderColumn(kernel, as_kind(numbers(column), "int"))
@@ -113,6 +112,24 @@ class ResultColumn:
         return numbers
 
 
+class InputKernels(NamedTuple):
+    """What depends on an aggregate and the types of its columns alone."""
+
+    forms: tuple[Form, ...] | None
+    kinds: tuple[Kind, ...]
+    column: ColumnKernel | None
+    order: OrderKernel | DistinctKernel | None
+
+    @classmethod
+    def of(cls, spec: AggregateSpec) -> InputKernels:
+        """The kernels of an aggregate."""
+        forms = encodings_of(spec)
+        numbered = forms is not None and forms != ("presence",)
+        kinds = kinds_of(forms, spec.types) if forms is not None and numbered else ()
+        kernel = column_kernel_of(spec.monoid, kinds) if numbered else None
+        return cls(forms, kinds, kernel, order_kernel_of(spec.monoid))
+
+
 class Inputs:
     """The columns of an aggregate, in order, as its kernels take them; created at first use."""
 
@@ -127,36 +144,39 @@ class Inputs:
         """`results`: the order of the results, if they are those of other rows (`as_of_columns.py`)."""
         self.spec, self.rows, self.threads = spec, rows, threads
         self.results = rows if results is None else results
-        columns.derive(spec.derived)
+        if spec.derived:
+            columns.derive(spec.derived)
         self.columns = [decode(columns.column(name)) for name in spec.columns]
-        self.forms = encodings_of(spec)
+        kernels = spec.prepared.get_or(InputKernels, lambda: InputKernels.of(spec))
+        self.forms = kernels.forms
         self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
         self.x: Numbers = NO_INTS
         """The numbers that the kernel reads, in order; empty without a kernel."""
         self._batches: dict[tuple[type[InOrder], bool], AggregateBatch] = {}
         non_nulls: Flags | None = None
-        ordered = order_column(spec, self.columns[0]) if self.columns else None
+        ordered = order_column(spec, kernels.order, self.columns[0]) if self.columns else None
         nullable = () if ordered is not None else spec.monoid.nullable
-        if any(column.null_count for i, column in enumerate(self.columns) if i not in nullable):
-            non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
+        for i, column in enumerate(self.columns):
+            if column.null_count and i not in nullable:
+                non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
+                break
         self.non_nulls = non_nulls
         if ordered is not None:
             self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
             self.x = self._read(ordered.x)
-        elif self.forms is not None and self.forms != ("presence",):
-            self.kernel, self.dictionary, self.x = self._prepare(self.forms)
+        elif kernels.column is not None:
+            self.kernel, self.dictionary, self.x = self._prepare(kernels, kernels.column)
         self.places: Places | None = None if non_nulls is None else counts_before(non_nulls)
         """The number of rows that the aggregate reads before each place; None if it reads all."""
         self.back_places: Ints = NO_INTS if non_nulls is None else np.flatnonzero(non_nulls)
         """The places of the rows that it reads, if it does not read all."""
 
-    def _prepare(self, forms: Sequence[Form]) -> tuple[ColumnKernel | None, ValueDictionary | None, Numbers]:
+    def _prepare(
+        self, kernels: InputKernels, kernel: ColumnKernel
+    ) -> tuple[ColumnKernel | None, ValueDictionary | None, Numbers]:
         """The column kernel, None if there is none for these values; the dictionary of its codes; what it reads."""
-        kinds: tuple[Kind, ...] = kinds_of(forms, self.spec.types)
-        kernel = column_kernel_of(self.spec.monoid, kinds)
-        if kernel is None:
-            return None, None, NO_INTS
+        forms, kinds = kernels.forms or (), kernels.kinds
         dictionary = None
         if forms[0] in ("rank", "category"):
             dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.order(0))

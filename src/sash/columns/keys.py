@@ -294,8 +294,17 @@ def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:
     return Keys(codes, tuple(column.take(taken) for column in columns), count)
 
 
+_PLAIN = frozenset(
+    kind.id
+    for kind in (pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.timestamp("us"))
+)
+"""The most usual types of plain values; there are others."""
+
+
 def decode(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array of plain values, without dictionaries, run ends and views."""
+    if column.type.id in _PLAIN and isinstance(column, pa.Array):
+        return column
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks == 0:
             return pa.array([], value_type(column.type))

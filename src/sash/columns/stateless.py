@@ -161,7 +161,7 @@ class StatelessExecutor:
         """The bounds of all windows; those of Time windows that differ in size alone are found together."""
         windows = self.bound_query.windows
         found: dict[int, CountBounds | RangeBounds] = {}
-        for closed in ("right", "both"):
+        for closed in ("right", "both") if len(windows) >= FEWEST else ():
             alike = [w for w, window in enumerate(windows) if window.closed == closed and _is_plain_time(window)]
             if len(alike) >= FEWEST:
                 rules = [threshold(windows[w].size or 0, rows.time.dtype, closed == "right") for w in alike]

@@ -28,7 +28,6 @@ from sash.engine.operator import Operator
 from sash.plan.bound_query import BoundQuery
 from sash.plan.combined_query import Combination, combination
 from sash.plan.derived_columns import may_fail
-from sash.plan.planner import is_stateless
 from sash.plan.query import Query
 
 PIECE = 1 << 16
@@ -42,7 +41,7 @@ def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state? A piece in which something fails needs an operator."""
     if bound_query.query.options.failed == "side" and may_fail(bound_query):
         return False
-    return is_stateless(bound_query) and all(window.kind in BOUNDED_LOOKBACK for window in bound_query.windows)
+    return bound_query.is_stateless and all(window.kind in BOUNDED_LOOKBACK for window in bound_query.windows)
 
 
 class ChunkedExecutor:

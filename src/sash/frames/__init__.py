@@ -11,8 +11,8 @@ neither.
 """
 
 from sash.frames import accessors
-from sash.frames.execute import adapter_of, as_of, run
+from sash.frames.execute import adapter_of, as_of, run, run_array
 
-__all__ = ["adapter_of", "as_of", "run"]
+__all__ = ["adapter_of", "as_of", "run", "run_array"]
 
 accessors.register()

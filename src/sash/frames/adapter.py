@@ -73,3 +73,10 @@ class Adapter(Protocol):
 def not_in_arrow(name: str, kind: Any, error: Exception) -> TypeError:
     """The error for a column that Arrow cannot hold."""
     return TypeError(f"the column {name!r} is of type {kind}, which is not an Arrow type ({error}): cast it")
+
+
+def series_hint(data: Any) -> str:
+    """What to write for a Series in place of a frame; empty for other data."""
+    if type(data).__name__ != "Series":
+        return ""
+    return ": write series.to_frame(), or for one aggregate sash.rolling(series, 64, sash.mean())"

@@ -57,6 +57,19 @@ class NumpyAdapter:
         return {one.name: _array(one) for one in results}
 
 
+class ArrayAdapter(NumpyAdapter):
+    """An array, whose results are an array."""
+
+    def __init__(self, array: Any, name: str) -> None:
+        if array.ndim != 1:
+            raise ValueError(f"an array must have one dimension, and this one has {array.ndim}: write a dict of arrays")
+        super().__init__({name: array})
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        assert kept is None
+        return _array(results[0])
+
+
 def _array(result: FrameResult) -> Any:
     numbers = result.take_numbers()
     return as_numpy(result.values) if numbers is None else numbers

@@ -19,8 +19,9 @@ events ──▶ Arrow ───────┘
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.columns.arrow_arrays import array
-from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
 from sash.columns.column_inputs import ResultColumn
 from sash.columns.failed_rows import warn_failed
 from sash.columns.keys import decode, encode_as
@@ -41,13 +41,12 @@ from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
 from sash.plan.bound_query import BoundQuery
-from sash.plan.category_order import categories_of, ordered_categories, with_categories
+from sash.plan.category_order import categories_of, is_ordered, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.dispatch import package_of
-from sash.plan.planner import is_stateless
 from sash.plan.projection import OutputSpec
 from sash.plan.query import Query
-from sash.plan.types import selects
+from sash.plan.types import selects, value_type
 
 if TYPE_CHECKING:
     from sash.engine.operator import Operator
@@ -162,6 +161,22 @@ def run(query: Query | Queries, data: Any) -> Any:
     return compute(query, adapter_of(data))
 
 
+def run_array(query: Query, data: Any, name: str) -> Any:
+    """The only result of a query on an array, or on a Series, as one; `name`: the column that the query reads."""
+    package = package_of(data)
+    if package == "pandas":
+        from sash.frames.pandas_adapter import PandasSeriesAdapter
+
+        return compute(query, PandasSeriesAdapter(data, name))
+    if package == "polars":
+        from sash.frames.polars_adapter import PolarsSeriesAdapter
+
+        return compute(query, PolarsSeriesAdapter(data, name))
+    from sash.frames.dict_adapter import ArrayAdapter
+
+    return compute(query, ArrayAdapter(data, name))
+
+
 def require_final(query: Query) -> None:
     """Raises ValueError for a query whose results are not final."""
     if query.emit == "eager":
@@ -202,13 +217,12 @@ def adapter_of(data: Any) -> Adapter:
 def compute(query: Query, frame: Adapter) -> Any:
     """The query on a frame."""
     given = FrameTable.of(query, frame, query.emit == "changes")
-    table = given.table
-    if query.per_row and (results := _stateless(query, table, given.read)) is not None:
+    if (results := _stateless(given)) is not None:
         return frame.with_results(results, None)
     from sash.engine.operator import Operator  # keyed state and pages: most calls need neither
 
-    operator = Operator(query, table.schema, mode="sorted")
-    rows = ordered(table, operator.bound_query)
+    operator = Operator(query, given.table.schema, mode="sorted")
+    rows = ordered(given.table, operator.bound_query)
     found = operator.process_all(rows.table)
     return result_frame(operator.bound_query, given, with_failed(rows, operator), found)
 
@@ -225,10 +239,38 @@ def with_failed(rows: SortedFrame, operator: Operator) -> SortedFrame:
 
 
 @dataclass(frozen=True)
+class FramePlan:
+    """What depends on a query and on the names and types of a frame's columns alone."""
+
+    query: Query
+    schema: pa.Schema
+    """Of the table of plain values that the query runs on."""
+    row: str | None
+    """The column with the numbers of the rows, if the table has one."""
+
+    @classmethod
+    def of(cls, query: Query, names: Sequence[str], read: Mapping[str, Any], row: str | None) -> FramePlan:
+        """Bind the query to the frame. `read`: the columns that it reads. Raises all that `Query.bind` raises."""
+        # a column that is not read may have a type that Arrow lacks, but its name is taken
+        fields = {name: frame_field(name, column) for name, column in read.items()}
+        # a name that occurs twice is an error only if it is read
+        known = [name for i, name in enumerate(names) if name in read or name not in names[:i]]
+        query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in known]))
+        plain = [field.with_type(value_type(field.type)) for field in fields.values()]
+        return cls(query, pa.schema([*plain, *([pa.field(row, pa.int64())] if row is not None else [])]), row)
+
+    @cached_property
+    def bound_query(self) -> BoundQuery:
+        """The query bound to the table."""
+        return self.query.bind(self.schema)
+
+
+@dataclass(frozen=True)
 class FrameTable:
     """The columns of a frame that a query reads: as the frame has them, and as a table of plain values."""
 
     frame: Adapter
+    plan: FramePlan
     read: dict[str, Any]
     table: pa.RecordBatch
 
@@ -238,22 +280,30 @@ class FrameTable:
 
         numbered: add a column with the numbers of the rows; its name is neither a column's nor one of `taken`.
         """
-        read = read_columns(frame, set(validation.named(query)))
-        # a column that is not read may have a type that Arrow lacks, but its name is taken
-        fields = {name: frame_field(name, column) for name, column in read.items()}
-        # a name that occurs twice is an error only if it is read
-        names = [name for i, name in enumerate(frame.names) if name in read or name not in frame.names[:i]]
-        query.bind(pa.schema([fields.get(name, pa.field(name, pa.null())) for name in names]))
-        columns = {name: decode(column) for name, column in read.items()}
-        if numbered or not columns:
-            columns[validation.free_name("row", query, [*frame.names, *taken])] = array(np.arange(frame.rows))
-        plain = [
-            fields.get(name, pa.field(name, column.type)).with_type(column.type) for name, column in columns.items()
-        ]
-        return cls(frame, read, pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(plain)))
+        read = read_columns(frame, query.named)
+        types = [column.type for column in read.values()]
+
+        def made() -> FramePlan:
+            row = validation.free_name("row", query, [*frame.names, *taken]) if numbered or not read else None
+            return FramePlan.of(query, frame.names, read, row)
+
+        # the order of categories is not in the type
+        key = None if any(map(is_ordered, types)) else (FramePlan, numbered, tuple(frame.names), tuple(types))
+        plan = made() if key is None else query.prepared.get_or(key, made)
+        columns = [_plain(column, kind) for column, kind in zip(read.values(), plan.schema.types, strict=False)]
+        if plan.row is not None:
+            columns.append(array(np.arange(frame.rows)))
+        return cls(frame, plan, read, pa.RecordBatch.from_arrays(columns, schema=plan.schema))
 
 
-def read_columns(frame: Adapter, names: set[str]) -> dict[str, Any]:
+def _plain(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """A column as one array of plain values, which are of this type."""
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+        column = column.chunk(0)
+    return column if isinstance(column, pa.Array) and column.type == kind else decode(column)
+
+
+def read_columns(frame: Adapter, names: Collection[str]) -> dict[str, Any]:
     """The columns of a frame with these names, in Arrow. Raises TypeError for an extension type."""
     read = {name: frame.column(name) for name in frame.names if name in names}
     for name, column in read.items():
@@ -276,14 +326,14 @@ def frame_field(name: str, column: Any) -> pa.Field:
     return field if found is None else with_categories(field, found)
 
 
-def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> list[FrameResult] | None:
+def _stateless(given: FrameTable) -> list[FrameResult] | None:
     """Results for each row, if they need no operator; else None."""
-    bound_query = query.bind(table.schema)
-    if not is_stateless(bound_query):
+    bound_query = given.plan.bound_query
+    if not bound_query.is_stateless:
         return None
     executor = StatelessExecutor(bound_query.plan)
     try:
-        found = executor.found(table, encoded(read, bound_query.by)).columns
+        found = executor.found(given.table, encoded(given.read, bound_query.by)).columns
     except NeedsOperator:
         return None
     executor.projector.failures.warn()
@@ -292,9 +342,9 @@ def _stateless(query: Query, table: pa.RecordBatch, read: dict[str, Any]) -> lis
 
 def frame_results(bound_query: BoundQuery, found: Sequence[ResultColumn]) -> list[FrameResult]:
     """Results at each row by name, with their source columns."""
-    names = list(bound_query.output("sorted").names)[len(bound_query.schema) :]
-    sources = [source_of(bound_query, one) for one in bound_query.projection.outputs]
-    return [FrameResult(name, column, source) for name, column, source in zip(names, found, sources, strict=True)]
+    outputs = bound_query.projection.outputs
+    named = zip(outputs, found, strict=True)
+    return [FrameResult(one.label, column, source_of(bound_query, one)) for one, column in named]
 
 
 def _as_result(values: pa.Array) -> ResultColumn:
@@ -364,6 +414,8 @@ def as_of(query: AsOfQuery, spine: Any, events: Any) -> Any:
 
 
 def _compute(query: AsOfQuery, spine: Adapter, events: Adapter) -> Any:
+    from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
+
     query.require_free(spine.names)
     of_events = FrameTable.of(query.query, events, numbered=False)
     bound_query = query.query.bind(of_events.table.schema)

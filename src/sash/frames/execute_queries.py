@@ -36,7 +36,6 @@ from sash.frames.execute import (
 from sash.kernels.column.column_kernels import RowThreads
 from sash.plan import validation
 from sash.plan.combined_query import CombinedQuery, QueryView
-from sash.plan.planner import is_stateless
 from sash.plan.queries import Queries
 
 
@@ -89,7 +88,7 @@ def _group(group: CombinedQuery, frame: Adapter) -> dict[str, Any]:
         return {name: compute(query, frame) for name, query in group.members.items()}
     rows = SharedRows(group, frame)
     schema = rows.given.table.schema
-    stateless = {name for name, view in group.combination(schema).members.items() if is_stateless(view.bound_query)}
+    stateless = {name for name, view in group.combination(schema).members.items() if view.bound_query.is_stateless}
     found: dict[str, Any] = {}
     if at_rows := {name: query for name, query in group.members.items() if name in stateless}:
         try:

@@ -8,13 +8,15 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from sash.frames.adapter import FrameResult, Ints, not_in_arrow
+from sash.frames.adapter import FrameResult, Ints, not_in_arrow, series_hint
 
 
 def polars_adapter(data: Any) -> PolarsAdapter:
     """An adapter for polars. Raises TypeError for other data."""
     if not isinstance(data, pl.DataFrame):
-        raise TypeError(f"a query runs on a polars DataFrame or LazyFrame; got a {type(data).__qualname__}")
+        raise TypeError(
+            f"a query runs on a polars DataFrame or LazyFrame; got a {type(data).__qualname__}{series_hint(data)}"
+        )
     return PolarsAdapter(data)
 
 
@@ -56,3 +58,15 @@ class PolarsAdapter:
         if found is not None:
             values = values.cast(found[0].frame.schema[found[1]])
         return values.alias(result.name)
+
+
+class PolarsSeriesAdapter(PolarsAdapter):
+    """A Series of polars, whose results are a Series."""
+
+    def __init__(self, series: Any, name: str) -> None:
+        super().__init__(series.to_frame(name))
+        self.given = series
+
+    def with_results(self, results: Sequence[FrameResult], kept: Ints | None) -> Any:
+        assert kept is None
+        return self._as_polars(results[0]).alias(self.given.name)

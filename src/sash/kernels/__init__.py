@@ -5,11 +5,15 @@
 `column`   whole-column kernels for single aggregates
 
 Queries run neither `bulk`, `replay` and `steady` nor the timed drivers: those are for measurements and conformance
-tests.
+tests. They are loaded when they are first used.
 """
 
-from sash.kernels.loops.runner import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady
-from sash.kernels.loops.timed_runner import replay_timed, slide_timed, steady_timed
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sash.kernels.loops.runner import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady
+    from sash.kernels.loops.timed_runner import replay_timed, slide_timed, steady_timed
 
 __all__ = [
     "InterpretedWarning",
@@ -23,3 +27,9 @@ __all__ = [
     "steady",
     "steady_timed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"sash.kernels.loops.{'timed_runner' if name.endswith('_timed') else 'runner'}"), name)

@@ -71,6 +71,8 @@ class LoopResult:
             self.leaves = [(f"{name}: {leaf!r}" if name else repr(leaf), leaf) for leaf in found]
             self.tree = result.tree(iter(range(len(found))))
         for _, leaf in self.leaves:
+            if isinstance(leaf, Bound):
+                leaf.require_columns()
             if isinstance(leaf, Bound) and leaf.window is not None:
                 raise ValueError(
                     f"{leaf!r} has a window of its own, and sash.Window has one for all: make a Window for each, or a "

@@ -199,13 +199,14 @@ class Monoid:
             _ARITIES[cls] = _arity(self.lift)
         return _ARITIES[cls]
 
-    def __call__(self, *columns: ColumnLike, where: Condition = None) -> Bound:
+    def __call__(self, *columns: ColumnLike | None, where: Condition = None) -> Bound:
         """Bind the aggregate to columns: `Max()("price")` is `sash.max("price")`.
 
-        columns: the names of its inputs, or expressions made with `sash.expr`.
+        columns: the names of its inputs, or expressions made with `sash.expr`; none, or None, for an array.
         where: a condition such as "status = 'ok'", or the name of a boolean column; the input of other rows is null.
         """
-        return Bound(self, columns, where)
+        given = () if len(columns) == 1 and columns[0] is None and self.arity[0] == 1 else columns
+        return Bound(self, given, where)  # type: ignore[arg-type]
 
     def __mul__(self, other: Monoid) -> Monoid:
         """The direct product: both aggregates of the same input."""
@@ -295,12 +296,31 @@ class Bound(Aggregated):
             raise TypeError(
                 f"where= of {label}: the aggregate takes no columns, so a condition has no input to leave out"
             )
-        if len(self.columns) < least or (most is not None and len(self.columns) > most):
-            inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)
-            wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"{least} or more"
-            got = ", ".join(map(repr, self.columns)) or "none"
-            noun = "column" if wanted == "1" else "columns"
-            raise TypeError(f"{label} takes {wanted} {noun} ({inputs}); got {len(self.columns)}: {got}")
+        too_few = len(self.columns) < least and not self.awaits_column
+        if too_few or (most is not None and len(self.columns) > most):
+            raise self._wrong_columns()
+
+    def _wrong_columns(self) -> TypeError:
+        least, most = self.monoid.arity
+        label = self.monoid.name or repr(self.monoid)
+        inputs = ", ".join(inspect.signature(self.monoid.lift).parameters)
+        wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"{least} or more"
+        got = ", ".join(map(repr, self.columns)) or "none"
+        noun = "column" if wanted == "1" else "columns"
+        return TypeError(f"{label} takes {wanted} {noun} ({inputs}); got {len(self.columns)}: {got}")
+
+    @property
+    def awaits_column(self) -> bool:
+        """Has it no column yet, as in `sash.mean()`? Its input is an array then."""
+        return not self.columns and self.monoid.arity[0] == 1
+
+    def require_columns(self) -> None:
+        """Raises TypeError if it has no column yet."""
+        if self.awaits_column:
+            raise self._wrong_columns()
+
+    def of_column(self, name: str) -> Self:
+        return type(self)(self.monoid, (name,), self.condition, self.window) if self.awaits_column else self
 
     @property
     def is_plain(self) -> bool:

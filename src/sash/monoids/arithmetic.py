@@ -38,6 +38,10 @@ class Aggregated:
         """
         raise NotImplementedError
 
+    def of_column(self, name: str) -> Self:
+        """The same with this column as the input of each aggregate that has none."""
+        raise NotImplementedError
+
     def state_text(self) -> str:
         """The text that identifies it in stored state: without the parameters of aggregates, which have their own key.
 
@@ -197,6 +201,10 @@ class Formula(Aggregated):
     def over(self, window: Any) -> Self:
         """The same with each aggregate that has no window of its own over this one."""
         return replace(self, operands=tuple(_over(one, window) for one in self.operands))
+
+    def of_column(self, name: str) -> Self:
+        operands = [one.of_column(name) if isinstance(one, Aggregated) else one for one in self.operands]
+        return replace(self, operands=tuple(operands))
 
     def tree(self, numbers: Iterator[int]) -> Node:
         """The formula as a tree in which each aggregate is a column, named by the next number."""

@@ -84,19 +84,28 @@ def binds(aggregate: type[Monoid]) -> Callable[[F], F]:
         @functools.wraps(function)
         def bind(*columns: ColumnLike, **given: Any) -> Bound:
             try:
-                signature.bind(*columns, **given)
+                return function(*columns, **given)
             except TypeError:
-                _require_columns(function.__name__, signature, columns)
-                _require_parameters(function.__name__, signature, given)
-                given.pop("where", None)
-                return aggregate(**given)(*columns)  # raises an error that names the columns
-            return function(*columns, **given)
+                if _fits(signature, columns, given):
+                    raise
+            _require_columns(function.__name__, signature, columns)
+            _require_parameters(function.__name__, signature, given)
+            given.pop("where", None)
+            return aggregate(**given)(*columns)  # raises an error that names the columns
 
         AGGREGATES[function.__name__] = aggregate
         bind.__doc__ = _with_common_arguments(function.__doc__, signature)
         return cast(F, bind)
 
     return decorate
+
+
+def _fits(signature: inspect.Signature, columns: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*columns, **given)
+    except TypeError:
+        return False
+    return True
 
 
 def _with_common_arguments(text: str | None, signature: inspect.Signature) -> str | None:
@@ -106,7 +115,8 @@ def _with_common_arguments(text: str | None, signature: inspect.Signature) -> st
     inputs = [one for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]
     is_single = len(inputs) == 1 and inputs[0].kind is inputs[0].POSITIONAL_ONLY
     noun = "a column's name, or an expression" if is_single else "names of columns, or expressions"
-    first = f"{', '.join(one.name for one in inputs)}: {noun} made with `sash.expr`."
+    none = "; without it the input is the array that `sash.rolling` gets" if is_single else ""
+    first = f"{', '.join(one.name for one in inputs)}: {noun} made with `sash.expr`{none}."
     last = 'where: a condition such as "x > 0", or the name of a boolean column; the input of other rows is null.'
     about, example, rest = inspect.cleandoc(text).partition("\n\n>>> ")
     *paragraphs, own = about.split("\n\n")
@@ -157,7 +167,7 @@ def count(*row: ColumnLike, where: Condition = None) -> Bound:
 
 
 @binds(Min)
-def min(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def min(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Minimum: the least value of column `x` in the window, the first of equal ones.
 
     Nulls are skipped; a window without values gives null. With a NaN in the window, the result is NaN. Result: the
@@ -172,7 +182,7 @@ def min(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Max)
-def max(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def max(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Maximum: the greatest value of column `x` in the window, the first of equal ones.
 
     Nulls are skipped; a window without values gives null. With a NaN in the window, the result is NaN. Result: the
@@ -217,7 +227,7 @@ def arg_max(value: ColumnLike, payload: ColumnLike, /, *, where: Condition = Non
 
 
 @binds(MinCount)
-def min_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def min_count(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Count how often the minimum of column `x` occurs in the window; if there are NaNs, their number.
 
     Nulls are skipped; a window without values gives null. Result: an int.
@@ -231,7 +241,7 @@ def min_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(MaxCount)
-def max_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def max_count(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Count how often the maximum of column `x` occurs in the window; if there are NaNs, their number.
 
     Nulls are skipped; a window without values gives null. Result: an int.
@@ -245,7 +255,7 @@ def max_count(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(First)
-def first(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def first(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """First value (FIRST_VALUE): the oldest value of column `x` in the window that is not null.
 
     A window without values gives null. Result: the type of `x`.
@@ -259,7 +269,7 @@ def first(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Last)
-def last(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def last(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Last value (LAST_VALUE): the newest value of column `x` in the window that is not null.
 
     A window without values gives null. Result: the type of `x`.
@@ -273,7 +283,7 @@ def last(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Nth)
-def nth(x: ColumnLike, /, *, n: int, where: Condition = None) -> Bound:
+def nth(x: ColumnLike | None = None, /, *, n: int, where: Condition = None) -> Bound:
     """N-th value (NTH_VALUE) of column `x` in the window, without nulls.
 
     A window with fewer values gives null. Result: the type of `x`.
@@ -291,7 +301,7 @@ def nth(x: ColumnLike, /, *, n: int, where: Condition = None) -> Bound:
 
 
 @binds(Collect)
-def collect(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def collect(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Collect the values of column `x` in the window into a list, oldest first: ARRAY_AGG, COLLECT_LIST.
 
     Nulls are left out, NaN is a value; a window without values gives null. Result: a list of the type of `x`.
@@ -305,7 +315,7 @@ def collect(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(CollectDistinct)
-def collect_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def collect_distinct(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Collect the distinct values of column `x` in the window, in the order of their first appearance: COLLECT_SET.
 
     Nulls are left out, NaNs are one value; a window without values gives null. Result: a list of the type of `x`.
@@ -319,7 +329,7 @@ def collect_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Concat)
-def concat(x: ColumnLike, /, *, separator: str = "", where: Condition = None) -> Bound:
+def concat(x: ColumnLike | None = None, /, *, separator: str = "", where: Condition = None) -> Bound:
     """Concatenate the strings of column `x` in the window, oldest first: STRING_AGG, LISTAGG.
 
     Nulls are skipped, empty strings are not; a window without values gives null. Result: a string.
@@ -337,7 +347,7 @@ def concat(x: ColumnLike, /, *, separator: str = "", where: Condition = None) ->
 
 
 @binds(logic.Any)
-def any(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def any(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Logical or (BOOL_OR): is any value of the boolean column `x` in the window true?
 
     Nulls are skipped; a window without values gives null. Result: a boolean.
@@ -351,7 +361,7 @@ def any(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(All)
-def all(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def all(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Logical and (BOOL_AND, EVERY): are all values of the boolean column `x` in the window true?
 
     Nulls are skipped; a window without values gives null. Result: a boolean.
@@ -365,7 +375,7 @@ def all(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(M4)
-def m4(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def m4(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """M4 downsampling: first, minimum, maximum and last of column `x`, enough to draw a line plot's pixel column.
 
     Nulls are skipped; a window without values gives null. A NaN is both minimum and maximum. Result: a struct of four
@@ -400,7 +410,7 @@ def longest_run(value: ColumnLike, at: ColumnLike, /, *, where: Condition = None
 
 
 @binds(Sum)
-def sum(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def sum(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Sum of column `x` in the window: the moving total.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float.
@@ -416,7 +426,7 @@ def sum(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Product)
-def product(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def product(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Product of the values of column `x` in the window, as for compounded growth.
 
     Nulls are skipped; a window without values gives null. Intermediate products neither overflow nor underflow.
@@ -433,7 +443,7 @@ def product(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Mean)
-def mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def mean(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Mean of column `x` in the window: the moving average (AVG).
 
     Nulls are skipped; a window without values gives null. Result: a float, also where the sum exceeds the range of
@@ -448,7 +458,7 @@ def mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(GeometricMean)
-def geometric_mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def geometric_mean(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Geometric mean of column `x` in the window: the n-th root of the product of n values.
 
     Nulls are skipped; a window without values gives null. Result: a float; NaN if a value is negative or NaN, 0.0 if
@@ -463,7 +473,7 @@ def geometric_mean(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Range)
-def range(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def range(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Range of column `x` in the window: maximum minus minimum.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float; NaN if
@@ -480,7 +490,7 @@ def range(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(BitAnd)
-def bit_and(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def bit_and(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Bitwise and (BIT_AND) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -494,7 +504,7 @@ def bit_and(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(BitOr)
-def bit_or(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def bit_or(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Bitwise or (BIT_OR) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -508,7 +518,7 @@ def bit_or(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(BitXor)
-def bit_xor(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def bit_xor(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Bitwise exclusive or (BIT_XOR) of the integers of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int, unsigned for columns of uint64.
@@ -522,7 +532,7 @@ def bit_xor(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(SumOfSquares)
-def sum_of_squares(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def sum_of_squares(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Sum of the squares of column `x` in the window.
 
     Nulls are skipped; a window without values gives null. Result: an int for ints and booleans, else a float.
@@ -538,7 +548,7 @@ def sum_of_squares(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Var)
-def var(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
+def var(x: ColumnLike | None = None, /, *, ddof: int = 1, where: Condition = None) -> Bound:
     """Variance of column `x` in the window: VAR_SAMP, or VAR_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
@@ -556,7 +566,7 @@ def var(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
 
 
 @binds(Std)
-def std(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
+def std(x: ColumnLike | None = None, /, *, ddof: int = 1, where: Condition = None) -> Bound:
     """Standard deviation of column `x` in the window: STDDEV_SAMP, or STDDEV_POP with ddof=0.
 
     Nulls are skipped; null for n <= ddof. Result: a float.
@@ -574,7 +584,7 @@ def std(x: ColumnLike, /, *, ddof: int = 1, where: Condition = None) -> Bound:
 
 
 @binds(Skewness)
-def skewness(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
+def skewness(x: ColumnLike | None = None, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Skewness of column `x` in the window: the third central moment over the second to the power 3/2.
 
     Nulls are skipped; null if all values are equal, and, with bias=False, below 3 values. Result: a float.
@@ -593,7 +603,7 @@ def skewness(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) ->
 
 
 @binds(Kurtosis)
-def kurtosis(x: ColumnLike, /, *, bias: bool = True, where: Condition = None) -> Bound:
+def kurtosis(x: ColumnLike | None = None, /, *, bias: bool = True, where: Condition = None) -> Bound:
     """Excess kurtosis of column `x` in the window: the fourth central moment over the square of the second, minus 3.
 
     Nulls are skipped; null if all values are equal, and, with bias=False, below 4 values. Result: a float.
@@ -675,7 +685,7 @@ def intercept(x: ColumnLike, y: ColumnLike, /, *, where: Condition = None) -> Bo
 
 
 @binds(Median)
-def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def median(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Median: the middle value of column `x` in the window, exactly; of two, halfway between them.
 
     Nulls are skipped; a window without values gives null; a NaN makes the median NaN. Result: a float; a decimal with
@@ -690,7 +700,9 @@ def median(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(Quantile)
-def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "linear", where: Condition = None) -> Bound:
+def quantile(
+    x: ColumnLike | None = None, /, *, q: float, interpolation: Interpolation = "linear", where: Condition = None
+) -> Bound:
     """Quantile (percentile) of column `x` in the window, exactly: the value at position q * (n - 1) in sorted order.
 
     Nulls are skipped; a window without values gives null; a NaN makes the quantile NaN. Result: as of `median`, or the
@@ -713,7 +725,9 @@ def quantile(x: ColumnLike, /, *, q: float, interpolation: Interpolation = "line
 
 
 @binds(Rank)
-def rank(x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None) -> Bound:
+def rank(
+    x: ColumnLike | None = None, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None
+) -> Bound:
     """Rank of the newest row of the window by column `x`, from 1: RANK in SQL.
 
     A NaN is greater than every number. Nulls are not counted; if the newest row has one, the rank is null. Result: an
@@ -735,7 +749,7 @@ def rank(x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = 
 
 @binds(PercentRank)
 def percent_rank(
-    x: ColumnLike, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None
+    x: ColumnLike | None = None, /, *, method: RankMethod = "average", ascending: bool = True, where: Condition = None
 ) -> Bound:
     """Rank of the window's newest row by column `x`, as a fraction of the number of values: in (0, 1].
 
@@ -756,7 +770,7 @@ def percent_rank(
 
 
 @binds(Mode)
-def mode(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def mode(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """Mode: the most frequent value of column `x` in the window, the least of equally frequent ones.
 
     Nulls are skipped; a window without values gives null. NaNs are one value, the greatest. Result: the type of `x`,
@@ -771,7 +785,7 @@ def mode(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(CountDistinct)
-def count_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
+def count_distinct(x: ColumnLike | None = None, /, *, where: Condition = None) -> Bound:
     """COUNT(DISTINCT x): the number of different values of column `x` in the window, exactly.
 
     Nulls are skipped, NaNs are one value. Result: an int, 0 for a window without values.
@@ -788,7 +802,7 @@ def count_distinct(x: ColumnLike, /, *, where: Condition = None) -> Bound:
 
 
 @binds(ApproxDistinct)
-def approx_distinct(x: ColumnLike, /, *, lg_k: int = 12, where: Condition = None) -> Bound:
+def approx_distinct(x: ColumnLike | None = None, /, *, lg_k: int = 12, where: Condition = None) -> Bound:
     """Approximate COUNT(DISTINCT x) of the window: a HyperLogLog sketch.
 
     Nulls are skipped. Result: an int, 0 for an empty window.
@@ -808,7 +822,7 @@ def approx_distinct(x: ColumnLike, /, *, lg_k: int = 12, where: Condition = None
 
 @binds(ApproxQuantile)
 def approx_quantile(
-    x: ColumnLike, /, *, q: float | tuple[float, ...] = 0.5, k: int = 200, where: Condition = None
+    x: ColumnLike | None = None, /, *, q: float | tuple[float, ...] = 0.5, k: int = 200, where: Condition = None
 ) -> Bound:
     """Approximate quantile of column `x` in the window: median, percentiles; a KLL sketch.
 
@@ -830,7 +844,9 @@ def approx_quantile(
 
 
 @binds(FrequentItems)
-def frequent_items(x: ColumnLike, /, *, k: int = 10, lg_max_k: int = 10, where: Condition = None) -> Bound:
+def frequent_items(
+    x: ColumnLike | None = None, /, *, k: int = 10, lg_max_k: int = 10, where: Condition = None
+) -> Bound:
     """Most frequent values (top k, heavy hitters) of column `x` in the window, with estimated counts.
 
     A Misra-Gries sketch. Nulls are skipped. Result: a list of structs (item, count), in a loop of tuples, most frequent
@@ -853,7 +869,13 @@ def frequent_items(x: ColumnLike, /, *, k: int = 10, lg_max_k: int = 10, where: 
 
 @binds(CountMin)
 def count_min(
-    x: ColumnLike, /, *, items: tuple[Any, ...] = (), buckets: int = 1024, hashes: int = 5, where: Condition = None
+    x: ColumnLike | None = None,
+    /,
+    *,
+    items: tuple[Any, ...] = (),
+    buckets: int = 1024,
+    hashes: int = 5,
+    where: Condition = None,
 ) -> Bound:
     """Approximate how often given values occur in column `x` of the window: a count-min sketch, never too low.
 
@@ -876,7 +898,7 @@ def count_min(
 
 
 @binds(Bloom)
-def bloom(x: ColumnLike, /, *, bits: int = 2**14, hashes: int = 7, where: Condition = None) -> Bound:
+def bloom(x: ColumnLike | None = None, /, *, bits: int = 2**14, hashes: int = 7, where: Condition = None) -> Bound:
     """Bloom filter of the values of column `x` in the window: approximate membership, without false negatives.
 
     Nulls are skipped; a window without values gives null. Result: binary, which `BloomFilter.from_bytes` of
@@ -915,7 +937,7 @@ def weighted_mean(x: ColumnLike, w: ColumnLike, /, *, where: Condition = None) -
 
 @binds(EwmMean)
 def ewm_mean(
-    x: ColumnLike,
+    x: ColumnLike | None = None,
     /,
     *,
     halflife: float | str | timedelta | None = None,
@@ -950,7 +972,7 @@ def ewm_mean(
 
 @binds(EwmVar)
 def ewm_var(
-    x: ColumnLike,
+    x: ColumnLike | None = None,
     /,
     *,
     halflife: float | str | timedelta | None = None,
@@ -983,7 +1005,7 @@ def ewm_var(
 
 @binds(EwmStd)
 def ewm_std(
-    x: ColumnLike,
+    x: ColumnLike | None = None,
     /,
     *,
     halflife: float | str | timedelta | None = None,
@@ -1015,7 +1037,7 @@ def ewm_std(
 
 
 @binds(Lag)
-def lag(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
+def lag(x: ColumnLike | None = None, /, *, n: int = 1, where: Condition = None) -> Bound:
     """Value of column `x` n rows before the last row of the window (LAG).
 
     With a result at each row, the last row is that row. Nulls count as rows. The result is null if that value is
@@ -1034,7 +1056,7 @@ def lag(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
 
 
 @binds(Delta)
-def delta(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
+def delta(x: ColumnLike | None = None, /, *, n: int = 1, where: Condition = None) -> Bound:
     """Difference of column `x`: the value of the window's last row minus that of the n-th row before it.
 
     Nulls count as rows; null if either value is, or if the window has n or fewer rows. Result: an int for ints and
@@ -1054,7 +1076,7 @@ def delta(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
 
 
 @binds(PctChange)
-def pct_change(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Bound:
+def pct_change(x: ColumnLike | None = None, /, *, n: int = 1, where: Condition = None) -> Bound:
     """Relative change of column `x`: the value of the window's last row over that of the n-th row before it, minus 1.
 
     Nulls count as rows; null if either value is, if the earlier one is zero, or if the window has n or fewer rows.

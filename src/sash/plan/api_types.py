@@ -51,10 +51,10 @@ StructureName = Literal[
     "AMTA",
     "CountedTree",
     "FrequencyTree",
-    "FiBA",
     "AugmentedBTree",
+    "FiBA",
 ]
-"""The structures of `sash.aggregators`, by name."""
+"""The structures of `sash.aggregators`, by name, in the order of the catalogue."""
 
 Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""
@@ -122,9 +122,24 @@ class ArrowStream(Protocol):
         """The stream, as a capsule."""
 
 
+class Series(Protocol):
+    """A Series of pandas or polars."""
+
+    @property
+    def name(self) -> Any:
+        """Its name."""
+
+    @property
+    def to_frame(self) -> Any:
+        """The Series as a frame of one column."""
+
+
 Frame = PandasFrame | SchemaFrame
 FrameT = TypeVar("FrameT", bound=PandasFrame | SchemaFrame)
 """A frame; results have the same type."""
+
+SeriesT = TypeVar("SeriesT", bound=Series)
+"""A Series; results have the same type."""
 
 ArrayT = TypeVar("ArrayT", bound=np.ndarray[Any, Any])
 """The arrays of a dict of columns; each may have a dtype of its own."""

@@ -17,6 +17,7 @@ from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.category_order import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
+from sash.plan.schema_cache import Prepared
 from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength
 from sash.windows.specs import Slide, WindowKind
@@ -54,12 +55,17 @@ class AggregateSpec:
     state_name: str = ""
     """The name in stored state, if it is another."""
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """What executors have computed for it, such as its kernels."""
+        return Prepared()
+
     @property
     def stored_name(self) -> str:
         """The name in stored state, which a fingerprint depends on."""
         return self.state_name or self.name
 
-    @property
+    @cached_property
     def derived(self) -> tuple[tuple[str, Node], ...]:
         """The derived columns by name; most aggregates have none."""
         pairs = zip(self.columns, self.trees, strict=False)
@@ -149,7 +155,17 @@ class BoundQuery:
 
         return plan(self)
 
-    @property
+    @cached_property
+    def is_stateless(self) -> bool:
+        """Can a host that has all rows compute the results without state?"""
+        return (
+            self.per_row
+            and self.query.emit == "final"
+            and self.forget is None
+            and all(spec.slide == "row" and spec.kind != "policy" for spec in self.windows)
+        )
+
+    @cached_property
     def looks_ahead(self) -> bool:
         """Does a window hold rows after its own row?"""
         return any(spec.shift > 0 for spec in self.windows)

@@ -9,10 +9,13 @@ an iterator of record batches   sash.engine
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from sash.plan.as_of_query import AsOfQuery
@@ -26,7 +29,12 @@ HOSTS = {"pandas": "sash.frames", "polars": "sash.frames", "pyarrow": "sash.fram
 
 def package_of(data: Any) -> str | None:
     """The package of `HOSTS` that the type of some data comes from, also if it is derived from one of its types."""
-    packages = (cls.__module__.partition(".")[0] for cls in type(data).__mro__)
+    return _package_of(type(data).__mro__)
+
+
+@functools.lru_cache(256)
+def _package_of(kinds: tuple[type, ...]) -> str | None:
+    packages = (cls.__module__.partition(".")[0] for cls in kinds)
     return next((name for name in packages if name in HOSTS), None)
 
 
@@ -91,6 +99,13 @@ def _frame_host(what: str, data: Any) -> str:
     )
 
 
+def is_array(data: Any) -> bool:
+    """Is it an array of NumPy, or a Series of pandas or polars?"""
+    if isinstance(data, np.ndarray):
+        return True
+    return package_of(data) in ("pandas", "polars") and any(one.__name__ == "Series" for one in type(data).__mro__)
+
+
 def _is_columns(data: Any) -> bool:
     return isinstance(data, dict) and bool(data) and all(map(_is_column, data.values()))
 
@@ -102,6 +117,10 @@ def _is_column(values: Any) -> bool:
 
 
 def _hint(data: Any) -> str:
+    if is_array(data):
+        return ": an array takes one aggregate, sash.rolling(array, 64, sash.mean()); for more write a dict of arrays"
+    if isinstance(data, list | tuple):
+        return ": write a dict, {'x': values}"
     if not isinstance(data, dict):
         return ""
     odd = [name for name, column in data.items() if not _is_column(column)]

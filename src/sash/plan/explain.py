@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.aggregators.catalogue import CATALOGUE
 from sash.plan.default_schema import default_schema
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, is_stateless, plan, siblings
+from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, plan, siblings
 from sash.plan.slicing import sliding_range
 from sash.plan.state_sharing import Member
 from sash.windows.calendar import CalendarLength
@@ -471,7 +471,7 @@ def _structures(found: Plan) -> list[str]:
 
 def _one_per_size(found: Plan) -> list[str]:
     """Lines about aggregates that have one structure for each size on frames."""
-    if found.bound_query.query.options.structure is not None or not is_stateless(found.bound_query):
+    if found.bound_query.query.options.structure is not None or not found.bound_query.is_stateless:
         return []
     several = {number for (_, number), choice in found.choices.items() if choice.structure in SEVERAL_SIZES}
     named = [

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from sash.aggregators.catalogue import CATALOGUE
 from sash.expressions.source_text import excerpt
 from sash.plan.api_types import Failed, Prefer, StructureName
 
@@ -62,6 +61,7 @@ def byte_size(what: str, given: Any) -> int:
 
 # --- Options ---
 
+STRUCTURES: tuple[str, ...] = get_args(StructureName)
 PREFERENCES: tuple[str, ...] = get_args(Prefer)
 FAILED: tuple[str, ...] = get_args(Failed)
 
@@ -101,8 +101,8 @@ class Options:
     failed: Failed = "error"
 
     def __post_init__(self) -> None:
-        if self.structure is not None and self.structure not in CATALOGUE:
-            raise ValueError(f"structure= of Options must be one of {', '.join(CATALOGUE)}; got {self.structure!r}")
+        if self.structure is not None and self.structure not in STRUCTURES:
+            raise ValueError(f"structure= of Options must be one of {', '.join(STRUCTURES)}; got {self.structure!r}")
         if self.prefer not in PREFERENCES:
             raise ValueError(f"prefer= of Options must be 'throughput' or 'latency'; got {self.prefer!r}")
         if self.failed not in FAILED:

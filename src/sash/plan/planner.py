@@ -193,17 +193,6 @@ def element_kind(spec: WindowSpec) -> ElementKind:
     return "row panes" if spec.kind == "count" and spec.slide == "rows" else "rows"
 
 
-def is_stateless(bound_query: BoundQuery) -> bool:
-    """Can a host that has all rows compute the results without state?"""
-    query = bound_query.query
-    return (
-        bound_query.per_row
-        and query.emit == "final"
-        and bound_query.forget is None
-        and all(spec.slide == "row" and spec.kind != "policy" for spec in bound_query.windows)
-    )
-
-
 COLUMN_KERNELS: tuple[type[Monoid], ...] = (
     *(m.Max, m.Min, m.ArgMax, m.ArgMin, m.Sum, m.Mean, m.Var, m.Std, m.Count),
     *(m.Median, m.Quantile, m.Rank, m.PercentRank, m.Mode, m.CountDistinct),
@@ -218,7 +207,7 @@ def has_column_kernel(bound_query: BoundQuery, aggregate: AggregateSpec) -> bool
     options = bound_query.query.options
     as_planned = options.structure is None and options.prefer == "throughput"
     monoid = aggregate.monoid.of if isinstance(aggregate.monoid, NullRows) else aggregate.monoid
-    return as_planned and is_stateless(bound_query) and type(monoid) in COLUMN_KERNELS
+    return as_planned and bound_query.is_stateless and type(monoid) in COLUMN_KERNELS
 
 
 def asked_windows(bound_query: BoundQuery, state: Sequence[Member], group: WindowGroup) -> tuple[int, ...]:

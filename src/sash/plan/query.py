@@ -17,7 +17,7 @@ from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
 from sash.plan.options import Options
 from sash.plan.projection import all_windows
-from sash.plan.schema_cache import SchemaCache
+from sash.plan.schema_cache import Prepared, SchemaCache
 from sash.plan.validation import aggregates_named
 from sash.windows.specs import WindowKind
 
@@ -155,6 +155,16 @@ class Query:
     @cached_property
     def _bound(self) -> SchemaCache[BoundQuery]:
         return SchemaCache()
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """What hosts have computed for this query."""
+        return Prepared()
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The columns that the query names, which the data must have."""
+        return frozenset(validation.named(self))
 
     @cached_property
     def per_row(self) -> bool:

@@ -2,27 +2,28 @@
 
 as_of: a query, a spine and events in one call.
 
-The index of a pandas frame as its time, for `sash.rolling` without `on`.
+The index of a pandas frame as its time, for `sash.rolling` without `on`; arrays in place of a frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from sash.monoids.arithmetic import Aggregated
-from sash.plan import validation
+from sash.plan import dispatch, validation
 from sash.plan.api_types import Columns, Windows
 from sash.plan.as_of_query import SpineQuery
 from sash.plan.query import Query
 from sash.plan.schema_cache import remembered
-from sash.plan.validation import aggregates_named
+from sash.plan.validation import aggregates_named, as_keyword, require_named
+from sash.windows.specs import Count
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.plan.api_types import ArrayT, ArrowStream, Emit, EventFrame, FrameT, Late
+    from sash.plan.api_types import ArrayT, ArrowStream, Emit, EventFrame, FrameT, Late, SeriesT
     from sash.plan.options import Options
     from sash.windows.arguments import Length
     from sash.windows.specs import Closed
@@ -63,9 +64,91 @@ def _has_times(data: Any) -> bool:
     return package == "pandas" and type(getattr(data, "index", None)).__name__ == "DatetimeIndex"
 
 
+# --- Arrays ---
+
+ARRAY, RESULT = "array", "result"
+"""The names of an array and of its results in a query."""
+
+
+def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any], aggregates: Mapping[str, Any]) -> Any:
+    """One aggregate of an array: an array. Raises TypeError or ValueError, with what to write, for other calls."""
+    aggregate = unnamed[0]
+    if isinstance(aggregate, Aggregated) and isinstance(data, list | tuple):
+        raise TypeError(
+            f"an aggregate without a name is that of an array, and a {type(data).__name__} is none: write numpy.asarray"
+            f"(values), or a dict, sash.rolling({{'x': values}}, 64, {as_keyword(aggregate.of_column('x'))})"
+        )
+    if not dispatch.is_array(data):
+        require_named(aggregate)
+    if not all(isinstance(one, Aggregated) for one in unnamed):
+        raise TypeError(f"rolling() takes from 1 to 2 positional arguments but {2 + len(unnamed)} were given")
+    if aggregates or len(unnamed) > 1:
+        raise TypeError(f"an array takes one aggregate, {aggregate!r}: for several write a dict of arrays, {_AS_DICT}")
+    for name, value in given.items():
+        if name in _OF_FRAMES and value not in (None, (), _OF_FRAMES[name]):
+            raise TypeError(f"{name}= is for frames, which have columns: write a dict of arrays, {_AS_DICT}")
+    _require_rows(given["windows"])
+    for leaf in aggregate.leaves():
+        if leaf.monoid.arity[0] > 1:
+            names = ", ".join(f"{name!r}: {name}" for name in leaf.reads())
+            raise TypeError(
+                f"{leaf!r} takes several columns, and an array is one: write a dict of arrays, "
+                f"sash.rolling({{{names}}}, 64, {as_keyword(leaf)})"
+            )
+        if leaf.columns or leaf.condition is not None:
+            raise TypeError(
+                f"{leaf!r} names columns, which an array does not have: write sash.{leaf.monoid.called()}()"
+            )
+        _require_rows(leaf.window)
+    query = remembered(Query, {**given, RESULT: aggregate.of_column(ARRAY)})
+    return dispatch.host("sash.frames", "an array").run_array(query, data, ARRAY)
+
+
+def _require_rows(window: Any) -> None:
+    """Raises TypeError unless a window, if there is one, ends at each row and is a number of rows."""
+    if isinstance(window, Mapping):
+        raise TypeError(f"an array takes one window; got {window!r}: for several write a dict of arrays, {_AS_DICT}")
+    found = None if window is None else validation.window(validation.not_an_aggregate("windows", window))
+    if found is not None and not (isinstance(found, Count) and found.slide == "row"):
+        raise TypeError(
+            f"the window of an array is a number of rows, such as 64; got {window!r}: for another write a dict of "
+            "arrays, sash.rolling({'t': times, 'x': array}, '1h', on='t', y=sash.mean('x'))"
+        )
+
+
+_AS_DICT = "sash.rolling({'x': array}, 64, y=sash.mean('x'))"
+_OF_FRAMES = {
+    "by": (),
+    "emit": "final",
+    "late": "drop",
+    **dict.fromkeys(("on", "lateness", "forget", "ahead", "retract")),
+}
+"""The parameters that an array has no columns for, and their defaults."""
+
+
 # --- Rolling ---
 
 
+@overload
+def rolling(
+    data: NDArray[Any],
+    windows: SupportsIndex | Count | None,
+    aggregate: Aggregated,
+    /,
+    *,
+    min_periods: int = 0,
+    options: Options | None = None,
+) -> NDArray[Any]: ...
+@overload
+def rolling(
+    data: SeriesT,
+    windows: SupportsIndex | Count | None,
+    aggregate: Aggregated,
+    /,
+    *,
+    min_periods: int = 0,
+    options: Options | None = None,
+) -> SeriesT: ...
 @overload
 def rolling(
     data: dict[str, ArrayT],
@@ -153,11 +236,10 @@ def rolling(
 ) -> pa.Table: ...
 
 
-@aggregates_named
 def rolling(
     data: Any,
     windows: Windows | None = None,
-    *,
+    *unnamed: Aggregated,
     by: Columns | None = (),
     on: Columns | None = None,
     lateness: Length | None = None,
@@ -178,10 +260,11 @@ def rolling(
 
     data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
         pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object that
-        exports an Arrow stream (gives a Table).
+        exports an Arrow stream (gives a Table). An array of NumPy, or a Series, gives one.
     windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
         several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate
         has a window of its own: `sash.max("price").over("1h")`.
+    unnamed: for an array or a Series, its only aggregate, without a column; the window is a number of rows.
     by: columns to partition by (the key); each key has windows of its own.
     on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
         arrival; a pandas frame with a DatetimeIndex is ordered by it if a window is measured in time.
@@ -203,6 +286,8 @@ def rolling(
     >>> import numpy as np, sash
     >>> sash.rolling({"price": np.array([3, 1, 2])}, 2, high=sash.max("price"))["high"].tolist()
     [3, 3, 2]
+    >>> sash.rolling(np.array([3, 1, 2]), 2, sash.max())
+    array([3, 3, 2])
 
     Raises TypeError or ValueError, naming the argument or the column that does not fit.
     """
@@ -210,7 +295,7 @@ def rolling(
     arguments: dict[str, Any] = {
         "windows": windows,
         "by": by,
-        "on": time_column(data, windows, on, aggregates),
+        "on": on,
         "lateness": lateness,
         "emit": emit,
         "late": late,
@@ -219,9 +304,11 @@ def rolling(
         "retract": retract,
         "min_periods": min_periods,
         "options": options,
-        **aggregates,
     }
-    return remembered(Query, arguments).run(data)
+    if unnamed:
+        return _of_array(data, arguments, unnamed, aggregates)
+    arguments["on"] = time_column(data, windows, on, aggregates)
+    return remembered(Query, {**arguments, **aggregates}).run(data)
 
 
 # --- As of ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -42,6 +43,22 @@ class SchemaCache(Generic[Found]):
         return SchemaCache, ()
 
 
+class Prepared(dict[Any, Any]):
+    """What hosts have computed for a query and for the columns of a frame, the last few; a pickled one is empty."""
+
+    def get_or(self, key: Any, compute: Callable[[], Found]) -> Found:
+        """The value for a key, computed when it is first asked for."""
+        found: Found | None = self.get(key)
+        if found is None:
+            if len(self) >= MOST_SCHEMAS:
+                self.clear()
+            found = self[key] = compute()
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Prepared, ()
+
+
 _REMEMBERED: dict[Any, Query] = {}
 
 
@@ -62,7 +79,7 @@ def remembered(make: type[Query], arguments: Mapping[str, Any]) -> Query:
     return found
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+_PLAIN = frozenset((str, int, bool, type(None)))
 
 
 class _NotShared(Exception):
@@ -73,14 +90,29 @@ def _exact(value: Any) -> Any:
     """A key that is equal for values that are equal in all their types: 1, 1.0 and True differ."""
     kind = type(value)
     if kind in _PLAIN:
+        return kind, value
+    if kind is float:
         return kind, value if value == value else repr(value)
     if kind in (list, tuple):
-        return kind, *[_exact(one) for one in value]
-    if kind is dict:
-        return kind, *[(name, _exact(one)) for name, one in value.items()]
+        return kind, *[(type(one), one) if type(one) in _PLAIN else _exact(one) for one in value]
+    if kind is not dict:
+        value = _attributes(value)
+    return kind, *[
+        (name, type(one), one) if type(one) in _PLAIN else (name, _exact(one)) for name, one in value.items()
+    ]
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    """What determines an object of ours. Raises _NotShared for other objects."""
+    kind = type(value)
     if kind.__module__.startswith("sash."):
         if isinstance(value, Monoid):
-            return kind, _exact(vars(value))
+            return vars(value)
         if is_dataclass(kind):
-            return kind, *[_exact(getattr(value, one.name)) for one in fields(kind)]
+            return {name: getattr(value, name) for name in _names(kind)}
     raise _NotShared
+
+
+@functools.lru_cache(256)
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))

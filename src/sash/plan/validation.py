@@ -149,17 +149,19 @@ def aggregates_named(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*given: P.args, **named: P.kwargs) -> R:
-        first = given[most] if len(given) > most else None
-        several = first.items() if isinstance(first, dict) else [("", one) for one in _listed(first)]
-        if found := [as_keyword(one, str(name)) for name, one in several if isinstance(one, Aggregated)]:
-            raise TypeError(f"aggregates are named by keywords: write {', '.join(found)}")
+        if len(given) > most:
+            require_named(given[most])
         return function(*given, **named)
 
     return checked
 
 
-def _listed(value: object) -> Iterable[object]:
-    return value if isinstance(value, list | tuple) else (value,)
+def require_named(value: object) -> None:
+    """Raises TypeError for one or several aggregates without a keyword, with the keywords to write."""
+    listed = value if isinstance(value, list | tuple) else (value,)
+    several = value.items() if isinstance(value, dict) else [("", one) for one in listed]
+    if found := [as_keyword(one.of_column("x"), str(name)) for name, one in several if isinstance(one, Aggregated)]:
+        raise TypeError(f"aggregates are named by keywords: write {', '.join(found)}")
 
 
 def as_keyword(aggregate: Aggregated, name: str = "") -> str:
@@ -325,6 +327,8 @@ def aggregates(given: Mapping[str, Any]) -> dict[str, Aggregated]:
                 f"{name}= must be a parameter of Query or an aggregate of columns such as sash.max('price'); "
                 f"got {value!r}, a {type(value).__name__}{argument_advice(name, PARAMETERS)}"
             )
+        for leaf in value.leaves():
+            leaf.require_columns()
     return {name: _with_windows(name, value) for name, value in given.items()}
 
 

@@ -6,16 +6,14 @@
 `valkey_store`      a store in Valkey or Redis, with a lease for its writer; needs valkey
 `store_backup`      copies of stores; needs rocksdict
 `page_writer`       writes, deletes and reads ahead in the background
-`pages`             a page as bytes: envelope (format, kind, query, checksum), record batches from untrusted bytes,
-                    checks of their metadata, and snapshots, which are many pages in one
+`envelope`          a page as bytes: format, kind, query, checksum; checks of metadata; snapshots of many pages
+`pages`             record batches in an envelope, read from untrusted bytes
 `codec`             Python values and states of aggregates as bytes, without pickle
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sash.stores.envelope import PageError
-from sash.stores.memory import MemoryStore
 from sash.stores.store import (
     FlushError,
     Refreshable,
@@ -28,6 +26,8 @@ from sash.stores.store import (
 )
 
 if TYPE_CHECKING:
+    from sash.stores.envelope import PageError
+    from sash.stores.memory import MemoryStore
     from sash.stores.rocksdb_store import RocksDBStore
     from sash.stores.store_backup import backup, restore
     from sash.stores.valkey_store import ValkeyStore
@@ -50,12 +50,14 @@ __all__ = [
 ]
 
 _MODULES = {
+    "MemoryStore": "sash.stores.memory",
+    "PageError": "sash.stores.envelope",
     "RocksDBStore": "sash.stores.rocksdb_store",
     "ValkeyStore": "sash.stores.valkey_store",
     "backup": "sash.stores.store_backup",
     "restore": "sash.stores.store_backup",
 }
-"""Names that need a package of the extra `stores`: imported when first used."""
+"""Names whose modules are imported when first used: they need pyarrow, or a package of the extra `stores`."""
 
 
 def __getattr__(name: str) -> Any:

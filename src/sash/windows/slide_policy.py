@@ -24,6 +24,9 @@ class BoundAggregate(Protocol):
     def state_text(self) -> str:
         """The text that identifies it in stored state."""
 
+    def require_columns(self) -> None:
+        """Raises TypeError if it has no column."""
+
 
 @dataclass(frozen=True, repr=False)
 class Policy(WindowKind):
@@ -57,6 +60,8 @@ class Policy(WindowKind):
             raise TypeError(
                 f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
             )
+        for one in aggregates:
+            one.require_columns()
         set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
 
     def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:

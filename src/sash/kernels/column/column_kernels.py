@@ -208,11 +208,17 @@ class RowThreads:
     """Threads that share the rows of a column."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or cores()
+        self.given = threads
+
+    @property
+    def threads(self) -> int:
+        """The number of threads: by default that of the cores, which only many rows ask for."""
+        return self.given or cores()
 
     def ranges(self, rows: int, least: int | None = None) -> list[tuple[int, int]]:
         """Split the rows into ranges of equal length, one per thread, of at least `least` rows: by default `SHARE`."""
-        return _cuts(rows, max(1, min(self.threads, rows // (least or SHARE))))
+        most = rows // (least or SHARE)
+        return _cuts(rows, min(self.threads, most) if most > 1 else 1)
 
     def run(self, task: Callable[[int, int], Any], rows: int, least: int | None = None) -> list[Any]:
         """Run a task for each of the `ranges`, and return the results."""
@@ -227,7 +233,7 @@ class RowThreads:
         (Sums of floats that begin at other rows round differently.)
         """
         cuts = fixed_cuts(rows, longest)
-        threads = min(self.threads, len(cuts))
+        threads = min(self.threads, len(cuts)) if len(cuts) > 1 else 1
         if threads <= 1:
             for cut in cuts:
                 task(*cut)
@@ -348,6 +354,8 @@ def fixed_cuts(rows: int, longest: int) -> list[tuple[int, int]]:
 
 def _cuts(rows: int, shares: int) -> list[tuple[int, int]]:
     """Split rows into ranges of equal length."""
+    if shares == 1:
+        return [(0, rows)]
     return list(itertools.pairwise(rows * i // shares for i in range(shares + 1)))
 
 
@@ -394,10 +402,12 @@ def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
 
 def _types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
-        (argument.dtype.str, argument.ndim)
-        if isinstance(argument, np.ndarray)
-        else _types(argument)
-        if isinstance(argument, tuple)
-        else type(argument)
-        for argument in arguments
+        [
+            (argument.dtype.str, argument.ndim)
+            if isinstance(argument, np.ndarray)
+            else _types(argument)
+            if isinstance(argument, tuple)
+            else type(argument)
+            for argument in arguments
+        ]
     )

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sash.kernels.jit import compile as compiler
 from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,7 +28,8 @@ def with_python_integers(kernel: F) -> F:
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
     """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
-    if is_switched_off():
+    # one row runs seven loops: no call of `is_switched_off`
+    if compiler.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return interpreted(kernel)(*interpreted_arguments(kernel, arguments))
     code = _loops.get((kernel, meaning))
     if code is None:
