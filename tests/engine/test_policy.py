@@ -13,7 +13,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.engine.operation_counts import OpCounter
-from sash.kernels.loops.runner import InterpretedWarning
+from sash.kernels import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.stores import MemoryStore
 from tests.engine.differential import compare_with_reference

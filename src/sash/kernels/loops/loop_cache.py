@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sash.kernels.jit import compile as compiling
 from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,7 +28,7 @@ def with_python_integers(kernel: F) -> F:
 
 def call_loop(kernel: Any, meaning: Any, arguments: tuple[Any, ...]) -> Any:
     """Run a loop without an aggregate; interpreted if Numba is disabled. `meaning` determines all types."""
-    if is_switched_off():
+    if compiling.config.DISABLE_JIT:  # type: ignore[attr-defined]  # `is_switched_off` would be one more Python call
         return interpreted(kernel)(*interpreted_arguments(kernel, arguments))
     code = _loops.get((kernel, meaning))
     if code is None:
