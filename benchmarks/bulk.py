@@ -12,7 +12,7 @@ from benchmarks.contest import run_kernel, values
 from sash.aggregators.catalogue import IN_ORDER
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.numba_intrinsics import start, stop
-from sash.kernels.loops.runner import specify
+from sash.kernels.loops.bound_kernel import specify
 from sash.monoids import Max
 
 SIZES = [2**k for k in range(4, 21, 4)]

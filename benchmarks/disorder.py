@@ -14,8 +14,8 @@ from sash.aggregators import AugmentedBTree, FiBA
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.numba_intrinsics import present, start, stop
 from sash.kernels.jit.numba_struct import StructSpec
-from sash.kernels.loops.runner import specify
-from sash.kernels.loops.timed_runner import with_arity
+from sash.kernels.loops.bound_kernel import specify
+from sash.kernels.loops.runner import with_arity
 from sash.monoids.algebra import Kind, Monoid
 
 CONTESTANTS = {f"{cls.__name__}, min-arity {arity}": (cls, arity) for cls, arity in

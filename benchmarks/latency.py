@@ -12,7 +12,7 @@ from benchmarks.contest import admitted, run_kernel, values
 from sash.aggregators.catalogue import Record
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.numba_intrinsics import start, stop
-from sash.kernels.loops.runner import specify
+from sash.kernels.loops.bound_kernel import specify
 from sash.monoids import Max
 
 WINDOW = 2**14

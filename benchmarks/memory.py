@@ -7,7 +7,7 @@ import tracemalloc
 
 from benchmarks import page
 from benchmarks.contest import admitted
-from sash.kernels.loops.runner import specify
+from sash.kernels.loops.bound_kernel import specify
 from sash.monoids import Count, Max, Monoid, Sum
 
 WINDOW = 3 * 2**14

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
+from sash.engine.keyed import row_assigner
 from sash.kernels.jit import compile as compiler
 from sash.kernels.jit.compile import NotCompiled
-from sash.kernels.loops import (
-    aggregate_kernel,
-    columnar,
-    eager_kernel,
-    lift_kernel,
-    live_kernel,
-    lowering_kernel,
-    policy_kernel,
+from sash.kernels.loops import bound_kernel
+from sash.kernels.loops.eager_trees import turn_trees
+from sash.kernels.loops.live_loops import (
+    enforce_slots,
+    fold_panes,
+    fold_running,
+    lift_elements,
+    lower_states,
+    slide_sizes,
+    slide_slots,
 )
+from sash.kernels.loops.structure_loops import lift_rows, slide_ranges
 from tests.shared.effort import PROFILE, THOROUGH
 
 SWITCHED_OFF = {} if THOROUGH else {"NUMBA_DISABLE_JIT": "1"}
@@ -34,31 +38,33 @@ def switch_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compiler, "config", SimpleNamespace(DISABLE_JIT=1))
 
 
-def refuse(*_: Any) -> Any:
-    """In the place of what compiles."""
-    raise NotCompiled("the test says so")
+def refuse(patch: pytest.MonkeyPatch, *loops: Any) -> None:
+    """Do not compile these loops of aggregates, and do not warn of it."""
+    compiled = bound_kernel.machine_code
+
+    def machine_code(loop: Any, meaning: Any, arguments: Any) -> Any:
+        if loop in loops:
+            raise NotCompiled("the test says so")
+        return compiled(loop, meaning, arguments)
+
+    patch.setattr(bound_kernel, "machine_code", machine_code)
+    patch.setattr(bound_kernel, "warn_once", lambda *_: None)
 
 
 def interpret_kernels(patch: pytest.MonkeyPatch) -> None:
     """Structures of operators as objects: to compile them for each of some fifty aggregates would take many minutes."""
-    patch.setattr(live_kernel.LiveKernel, "compile_loops", refuse)
-    patch.setattr(columnar, "warn_once", lambda *_: None)
-    patch.setattr(lowering_kernel, "machine_code", refuse)
-    patch.setattr(lift_kernel, "machine_code", refuse)
-    patch.setattr(policy_kernel, "machine_code", refuse)
-    patch.setattr(policy_kernel, "warn_once", lambda *_: None)
+    refuse(patch, slide_slots, slide_sizes, fold_panes, fold_running, lift_elements, lower_states, enforce_slots)
+    patch.setattr(row_assigner, "warn_once", lambda *_: None)
 
 
 def interpret_trees(patch: pytest.MonkeyPatch) -> None:
     """Trees of eager queries as objects."""
-    patch.setattr(eager_kernel, "machine_code", refuse)
-    patch.setattr(columnar, "warn_once", lambda *_: None)
+    refuse(patch, turn_trees)
 
 
 def interpret_columns(patch: pytest.MonkeyPatch) -> None:
     """Aggregates without a column kernel, interpreted on whole columns."""
-    patch.setattr(aggregate_kernel.AggregateKernel, "compile_loops", refuse)
-    patch.setattr(columnar, "warn_once", lambda *_: None)
+    refuse(patch, lift_rows, slide_ranges)
 
 
 @pytest.fixture(autouse=True)

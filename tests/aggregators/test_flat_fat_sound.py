@@ -11,7 +11,7 @@ from sash.kernels import bulk, replay, slide_many
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.numba_intrinsics import rebuild, start, stop
 from sash.kernels.jit.numba_methods import compiled
-from sash.kernels.loops.runner import specify
+from sash.kernels.loops.bound_kernel import specify
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.collect import Collect
 from sash.monoids.order import Max

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from sash.aggregators.in_order import fold
+from sash.kernels.loops.runner import replay_timed, with_arity
 from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
-from sash.kernels.loops.timed_runner import replay_timed, with_arity
 from sash.monoids.algebra import Monoid, agree
 from sash.monoids.sketches import SketchMonoid
 from tests.conformance.test_matrix import (

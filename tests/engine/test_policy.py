@@ -12,7 +12,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.kernels.loops.runner import InterpretedWarning
+from sash.kernels import InterpretedWarning
 from sash.monoids import Max, Sum
 from sash.monoids.op_counter import OpCounter
 from sash.stores import MemoryStore

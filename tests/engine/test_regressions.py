@@ -15,7 +15,7 @@ from sash.engine.keyed.key_table import KeyTable
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.revise.eager_rows import OrderedRows
 from sash.engine.revise.eager_state import EagerState
-from sash.kernels.loops import live_kernel, loop_cache
+from sash.kernels.loops import bound_kernel, loop_cache
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
 
@@ -314,7 +314,7 @@ def test_a_first_call_that_fails_is_undone_without_new_kernels(
     expected = query.operator(batch.schema).process(batch)
     monkeypatch.setattr(loop_cache, "_loops", {})  # as in a new process
     operator = query.operator(batch.schema)
-    load = live_kernel.machine_code
+    load = bound_kernel.machine_code
 
     def recorded(kernel: Any, *arguments: Any) -> Any:
         loaded.append(kernel.__name__)
@@ -324,7 +324,7 @@ def test_a_first_call_that_fails_is_undone_without_new_kernels(
 
         def no_memory(*_: Any) -> None:
             patch.setattr(loop_cache, "machine_code", recorded)
-            patch.setattr(live_kernel, "machine_code", recorded)
+            patch.setattr(bound_kernel, "machine_code", recorded)
             raise MemoryError
 
         for owner, name in FAILING[place]:

@@ -14,7 +14,7 @@ from sash.engine import Operator
 from sash.stores import MemoryStore, codec
 from sash.testing import Reference, assert_same
 
-pytestmark = pytest.mark.filterwarnings("ignore::sash.kernels.loops.runner.InterpretedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sash.kernels.InterpretedWarning")
 
 
 class Total(NamedTuple):

@@ -52,7 +52,7 @@ def assert_as_defined(query: sash.Query, spine: pa.RecordBatch, given: pa.Record
     assert_same(found.select(expected.schema.names), expected, loose=loose(query))
 
 
-@pytest.mark.filterwarnings("ignore::sash.kernels.loops.runner.InterpretedWarning")
+@pytest.mark.filterwarnings("ignore::sash.kernels.InterpretedWarning")
 @settings(max_examples=share(250))
 @given(st.data())
 def test_random_queries(data: st.DataObject) -> None:

@@ -56,7 +56,7 @@ def test_columns_of_nulls_in_frames() -> None:
     assert sash.rolling(pa.table({"x": pa.nulls(2)}), 2, s=sash.mean("x")).schema.field("s").type == pa.float64()
 
 
-@pytest.mark.filterwarnings("ignore::sash.kernels.loops.runner.InterpretedWarning")
+@pytest.mark.filterwarnings("ignore::sash.kernels.InterpretedWarning")
 def test_a_users_aggregate_of_nulls() -> None:
     mine = sash.monoid(identity=0, combine=lambda a, b: a + b, name="mine")
     assert sash.rolling(pa.table({"x": pa.nulls(2)}), 2, m=mine("x"))["m"].to_pylist() == [None, None]

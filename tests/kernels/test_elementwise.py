@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import sash
-from sash.kernels.loops.elementwise import Compiled, NotCompiled
+from sash.kernels.jit.compile import NotCompiled
+from sash.kernels.loops.bound_kernel import BoundKernel
 from sash.monoids import Max
 
 log = logging.getLogger(__name__)
@@ -29,31 +30,36 @@ counted = sash.monoid(
 
 
 def test_every_function() -> None:
-    machine = Compiled(counted, ("float",))
-    assert machine.lift([(1.5,), (math.inf,)]) == [(1, 1.5), (1, math.inf)]
-    assert machine.combine([(1, 1.5), (2, 0.5)], [(0, 0.0), (3, 4.0)]) == [(1, 1.5), (5, 4.5)]
-    assert machine.inverse([(5, 4.5)], [(2, 0.5)]) == [(3, 4.0)]
-    assert machine.lower([(1, 4.0), (0, 0.0), (5, 4.0)]) == [-2.0, None, 2.0]
-    largest = Compiled(Max().typed("int"), ("int",))
-    assert largest.picks_right([1, 2, 3], [3, 2, 1]) == [True, False, False]
+    machine = BoundKernel(counted, ("float",))
+    assert machine.each("lift", [(1.5,), (math.inf,)]) == [(1, 1.5), (1, math.inf)]
+    assert machine.each("combine", [(1, 1.5), (2, 0.5)], [(0, 0.0), (3, 4.0)]) == [(1, 1.5), (5, 4.5)]
+    assert machine.each("inverse", [(5, 4.5)], [(2, 0.5)]) == [(3, 4.0)]
+    assert machine.each("lower", [(1, 4.0), (0, 0.0), (5, 4.0)]) == [-2.0, None, 2.0]
+    largest = BoundKernel(Max().typed("int"), ("int",))
+    assert largest.each("picks_right", [1, 2, 3], [3, 2, 1]) == [True, False, False]
 
 
 def test_an_error_is_an_answer_for_its_element() -> None:
-    machine = Compiled(counted, ("float",))
-    assert machine.lower([(1, 4.0), (3, 1.0), (101, 1.0), (5, 4.0)]) == [-2.0, ZeroDivisionError, OverflowError, 2.0]
-    assert machine.combine([(2**64, 1.0), (1, 1.0)], [(1, 1.0), (1, 1.0)]) == [OverflowError, (2, 2.0)]
+    machine = BoundKernel(counted, ("float",))
+    assert machine.each("lower", [(1, 4.0), (3, 1.0), (101, 1.0), (5, 4.0)]) == [
+        -2.0,
+        ZeroDivisionError,
+        OverflowError,
+        2.0,
+    ]
+    assert machine.each("combine", [(2**64, 1.0), (1, 1.0)], [(1, 1.0), (1, 1.0)]) == [OverflowError, (2, 2.0)]
 
 
 def test_nothing_gives_nothing() -> None:
-    assert Compiled(counted, ("float",)).lower([]) == []
+    assert BoundKernel(counted, ("float",)).each("lower", []) == []
 
 
 def test_what_does_not_compile() -> None:
     with pytest.raises(NotCompiled, match="its identity '' is a str"):
-        Compiled(sash.monoid(identity="", combine=lambda a, b: a + b), ("float",))
+        BoundKernel(sash.monoid(identity="", combine=lambda a, b: a + b), ("float",), warn=False).each("lower", [])
     reading = sash.monoid(identity=0.0, lift=lambda x: x if log else 0.0, combine=max)
     with pytest.raises(NotCompiled, match="it reads log, a Logger"):
-        Compiled(reading, ("float",)).lift([(1.0,)])
+        BoundKernel(reading, ("float",), warn=False).each("lift", [(1.0,)])
     formatting = sash.monoid(identity=0.0, lift=lambda x: float("%f" % x), combine=max)  # noqa: UP031
     with pytest.raises(NotCompiled, match="Numba does not compile mod"):
-        Compiled(formatting, ("float",)).lift([(1.0,)])
+        BoundKernel(formatting, ("float",), warn=False).each("lift", [(1.0,)])

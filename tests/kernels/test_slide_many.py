@@ -153,7 +153,7 @@ def test_the_structure_that_is_left_can_be_asked() -> None:
 
 
 @pytest.mark.parametrize("structure", [Recalc, FlatFIT])
-@pytest.mark.filterwarnings("ignore::sash.kernels.loops.runner.InterpretedWarning")
+@pytest.mark.filterwarnings("ignore::sash.kernels.InterpretedWarning")
 def test_interpreted(structure: type[SuffixQuery]) -> None:
     letters = [chr(97 + i % 26) for i in range(40)]
     found = slide_many(structure, JOIN, (letters,), RANGES)

@@ -21,7 +21,7 @@ from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.engine.keyed.arena import Arena, SlotStructures
 from sash.engine.keyed.slot_table import SlotTable
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS
-from sash.kernels.loops.live_kernel import NO_COUNTS, LiveKernel
+from sash.kernels.loops.bound_kernel import NO_COUNTS, BoundKernel, live_use
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, OFFSET
 from sash.monoids.algebra import Monoid
 from sash.monoids.custom import monoid
@@ -92,14 +92,14 @@ class Slots:
         kinds: Any = ("int",) * self.width if compiled else None
         self.sizes, self.wanted = sizes, np.zeros((0, 0), np.bool_) if sizes else NO_FLAGS
         several = (structure,) if sizes else ()
-        self.kernel = LiveKernel(structure.form(given), kinds, "rows", (structure,), several, warn=False)
+        self.kernel = BoundKernel(structure.form(given), kinds, live_use("rows", (structure,), several), warn=False)
         assert self.kernel.compiled is compiled, self.kernel.why_interpreted
         combines = structure.form(given) is given
         self.monoid = self.kernel.monoid if combines else given
         self.table = SlotTable()
         self.arena = Arena(self.table, "heads", [])
-        for i, leaf in enumerate(self.kernel.nothing(0)):
-            self.arena.add(i, leaf.dtype)
+        for i, leaf in enumerate(self.kernel.state_types):
+            self.arena.add(i, leaf)
         self.window = CountedStructures(self.kernel.specs[structure], self.arena, self.table, "structures")
         self.window.sizes = sizes
         self.table.grow(SLOTS)
@@ -120,9 +120,7 @@ class Slots:
         heads = self.arena.heads
         places = heads[slots, OFFSET] + (np.array(positions, np.int64) & (heads[slots, CAPACITY] - 1))
         columns = [np.array([value[i] for _, value in pushed], np.int64) for i in range(self.width)]
-        if self.kernel.compiled:
-            return self.kernel.typed(columns), places
-        return list(zip(*(column.tolist() for column in columns), strict=True)), places
+        return self.kernel.inputs(columns), places
 
     def slide(self, pushed: list[tuple[int, Any]], ranges: list[tuple[int, list[int], int]]) -> list[list[Any]]:
         """Push, then ask for the ranges [lo, hi) of slots, several starts to each end where the kernel takes them."""
@@ -130,13 +128,14 @@ class Slots:
         if pushed:
             inputs, places = self.push(pushed)
             rows = inputs, NO_FLAGS, np.array([slot for slot, _ in pushed], np.int64), places
-        states = tuple(self.arena.columns[i] for i in range(len(self.kernel.nothing(0))))
+        states = tuple(self.arena.columns[i] for i in range(len(self.kernel.state_types)))
         los = np.array([starts for _, starts, _ in ranges], np.int64).T if ranges else np.zeros((1, 0), np.int64)
         los = np.ascontiguousarray(los) if self.sizes else los.reshape(-1)
         ends = np.array([hi for _, _, hi in ranges], np.int64)
         asked = NO_INTS, np.array([slot for slot, _, _ in ranges], np.int64), los, ends, self.wanted
-        (out, valid, _, _), missing = self.kernel.slide(self.window, self.window.fields, states, NO_COUNTS, rows, asked)
-        flat = [out[i] for i in range(los.size)] if isinstance(out, list) else list(out[0].tolist())
+        arguments: Any = self.window.fields, states, NO_COUNTS, rows, asked
+        (out, valid, _, _), missing = self.kernel.slide_slots(self.window, *arguments)
+        flat = out[0].tolist()
         assert missing == int((~valid).sum())
         found = [value if ok else None for value, ok in zip(flat, valid.tolist(), strict=True)]
         for slot, starts, hi in ranges:

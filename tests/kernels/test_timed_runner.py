@@ -10,9 +10,9 @@ import pytest
 from sash.aggregators import FiBA
 from sash.kernels import InterpretedWarning, replay_timed, slide_timed, steady_timed
 from sash.kernels.jit.state_layout import DTYPES, Layout
-from sash.kernels.loops.runner import specify
+from sash.kernels.loops.bound_kernel import specify
+from sash.kernels.loops.runner import with_arity
 from sash.kernels.loops.timed_loops import BETWEEN, INSERT, REMOVE, THROUGH
-from sash.kernels.loops.timed_runner import with_arity
 from sash.monoids import Concat, Max
 from tests.shared.workloads import ARRIVALS
 

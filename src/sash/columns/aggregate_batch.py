@@ -11,7 +11,7 @@ What lies between two columns of decimals, durations or times (`monoids/between_
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.aggregators.in_order import InOrder
 from sash.columns.arrow_arrays import word_type
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import (
@@ -39,12 +38,12 @@ from sash.columns.input_encoding import (
     word_pairs,
 )
 from sash.kernels.jit.state_layout import scalars
-from sash.kernels.loops.aggregate_kernel import AggregateKernel, Share
 from sash.kernels.loops.array_types import Flags, States
-from sash.monoids.algebra import Kind, Monoid
+from sash.kernels.loops.bound_kernel import LOWER, BoundKernel, Share, Use
 from sash.monoids.between_values import ONE
 from sash.monoids.custom import Custom
 from sash.monoids.order_statistics import AroundForm
+from sash.monoids.unlowered import Unlowered
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import has_objects, value_type
 
@@ -103,11 +102,6 @@ _MARK = 1_000_003
 _KINDS = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
 
 
-def column_kernel(structure: type[InOrder]) -> Callable[..., AggregateKernel]:
-    """The factory of kernels over whole columns for this structure."""
-    return lambda monoid, kinds, warn: AggregateKernel(monoid, kinds, (structure,), warn=warn)
-
-
 def is_exact(spec: AggregateSpec) -> bool:
     """Is the aggregate exact on columns of these types? A sum of integers is, a sum of floats is not.
 
@@ -121,10 +115,15 @@ def is_exact(spec: AggregateSpec) -> bool:
 
 
 class Aggregate:
-    """An aggregate on its columns, for the structures it will run on."""
+    """An aggregate on its columns, with the kernel that it runs on.
 
-    def __init__(self, spec: AggregateSpec, kernel: Callable[[Monoid, tuple[Kind, ...] | None, bool], Any]) -> None:
-        """`kernel(monoid, kinds, warn)` makes the kernel that the aggregate runs on."""
+    `lowers_apart`: the kernel's results are states; then it compiles only if `lower` compiles, too. `objects`: it runs
+    interpreted. `warn`: a user's aggregate that does not compile issues a warning.
+    """
+
+    def __init__(
+        self, spec: AggregateSpec, use: Use, lowers_apart: bool = False, objects: bool = False, warn: bool = True
+    ) -> None:
         self.spec = spec
         self.types = tuple(map(value_type, spec.types))
         self.ours = not isinstance(spec.monoid, Custom)
@@ -135,8 +134,13 @@ class Aggregate:
                     "have no nanoseconds (those of pandas have): cast it to microseconds"
                 )
         forms = encodings_of(spec)
-        kinds = None if forms is None else kinds_of(forms, self.types or (pa.bool_(),))
-        self.kernel = kernel(spec.monoid, kinds, not self.ours)
+        kinds = None if forms is None or objects else kinds_of(forms, self.types or (pa.bool_(),))
+        monoid, warn = spec.monoid, warn and not self.ours
+        if lowers_apart:
+            if not BoundKernel(monoid, kinds, LOWER, warn).compiled:
+                kinds, warn = None, False
+            monoid = Unlowered(monoid)
+        self.kernel = BoundKernel(monoid, kinds, use, warn)
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.kernel.compiled else as_objects
         self.state_of, self.result_of = self._traced(self.forms)
@@ -173,7 +177,7 @@ class Aggregate:
         if isinstance(kernel.monoid, AroundForm):
             return between_column(self._around(out, valid, dictionaries), spec.result, spec.name)
         if not kernel.compiled:
-            values = [self._decoded(x) if ok else None for x, ok in zip(out, valid.tolist(), strict=True)]
+            values = [self._decoded(x) if ok else None for x, ok in zip(out[0], valid.tolist(), strict=True)]
             return spec.array(values if nothing is None else _filled(values, empty, nothing))
         shape = kernel.layouts.result.shape
         has_empty = nothing is not None and bool(empty.any())
@@ -187,7 +191,7 @@ class Aggregate:
         """The values around quantiles, and the fractions of the way from one to the other."""
         kind = self.types[0]
         if not self.kernel.compiled:
-            found = [x if ok else (None, None, 0.0) for x, ok in zip(out, valid.tolist(), strict=True)]
+            found = [x if ok else (None, None, 0.0) for x, ok in zip(out[0], valid.tolist(), strict=True)]
             low, high, fraction = zip(*found, strict=True) if found else ((), (), ())
             stored = pa.int64() if self.ours and pa.types.is_temporal(kind) else kind
             ends = [as_times(pa.array(end, stored), kind) for end in (low, high)]
@@ -224,41 +228,6 @@ class Aggregate:
             made = dictionaries[j].decode(leaf, valid)
             return made if made.type == kind else made.cast(kind)
         return to_arrow(leaf, valid, kind)
-
-
-class AggregateBatch:
-    """An aggregate over all rows of a table: their states, and the values that codes stand for.
-
-    Raises AggregateError.
-    """
-
-    def __init__(self, aggregate: Aggregate, columns: Sequence[pa.Array], rows: int, share: Share) -> None:
-        self.aggregate = aggregate
-        kernel, forms, spec = aggregate.kernel, aggregate.forms, aggregate.spec
-        self.non_null = non_null(columns, aggregate.spec.monoid.nullable, rows)
-        self.dictionaries: dict[int, ValueDictionary] = {}
-        if not kernel.compiled:
-            inputs = rows_as_objects(columns, spec, aggregate.ours)
-            self.states: States = kernel.lift(inputs or [[None] * rows], self.non_null)
-            return
-        self.dictionaries = {
-            j: ValueDictionary(form, columns[j], spec.order(j)) for j, form in enumerate(forms) if form in CODED
-        }
-        coded = self.dictionaries
-        if forms == ("wide",):
-            self.states = kernel.lift(word_pairs(columns[0]), self.non_null, share)
-            return
-        given = [
-            coded[j].codes if j in coded else present(column) if forms[j] == "present" else numbers(column)
-            for j, column in enumerate(columns)
-        ]
-        if forms == ("presence",) or not given:
-            given = [np.zeros(rows, np.bool_)]
-        self.states = kernel.lift(given, self.non_null, share)
-
-    def column(self, out: Any, valid: Flags, empty: Flags) -> pa.Array:
-        """Results as a column of the aggregate's type; its empty result where there was no value."""
-        return self.aggregate.column(out, valid, empty, self.dictionaries)
 
 
 def _filled(values: list[Any], empty: Flags, nothing: Any) -> list[Any]:
@@ -305,16 +274,42 @@ class InputReader:
         names = self.spec.columns
         if self.derived:
             rows.derive(self.derived)
-        if not self.compiled:
-            columns = [rows.column(name) for name in names]
-            return list(rows_as_objects(columns, self.spec, self.ours)) or [[None] * count]
-        if self.presence:
-            return [np.zeros(count, np.bool_)]
-        if self.wide:
-            return [*word_pairs(rows.column(names[0]))]
+        if not self.compiled or self.presence or self.wide:
+            return self.read([rows.column(name) for name in names], count)
         ways = enumerate(zip(names, self.words, strict=True))
         return [self.encoded(j, rows.column(n)) if word is None else rows.words(n, word) for j, (n, word) in ways]
+
+    def read(self, columns: Sequence[pa.Array], count: int) -> list[Any]:
+        """The inputs in these columns: numbers, or lists of objects."""
+        if not self.compiled:
+            return list(rows_as_objects(columns, self.spec, self.ours)) or [[None] * count]
+        if self.presence or not columns:
+            return [np.zeros(count, np.bool_)]
+        if self.wide:
+            return [*word_pairs(columns[0])]
+        return [self.encoded(j, column) for j, column in enumerate(columns)]
 
     def encoded(self, j: int, column: pa.Array) -> Any:
         """The values of an input as numbers."""
         return present(column) if self.forms[j] == "present" else numbers(column)
+
+
+class AggregateBatch(InputReader):
+    """An aggregate over all rows of a table: their states, and the values that codes stand for.
+
+    Raises AggregateError.
+    """
+
+    def __init__(self, aggregate: Aggregate, columns: Sequence[pa.Array], rows: int, share: Share) -> None:
+        super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
+        self.aggregate, coded = aggregate, [j for j, form in enumerate(self.forms) if form in CODED]
+        self.dictionaries = {j: ValueDictionary(self.forms[j], columns[j], self.spec.order(j)) for j in coded}
+        self.has_value = non_null(columns, self.spec.monoid.nullable, rows)
+        self.states: States = aggregate.kernel.lift(self.read(columns, rows), self.has_value, share)
+
+    def encoded(self, j: int, column: pa.Array) -> Any:
+        return self.dictionaries[j].codes if j in self.dictionaries else super().encoded(j, column)
+
+    def column(self, out: States, valid: Flags, empty: Flags) -> pa.Array:
+        """Results as a column of the aggregate's type; its empty result where there was no value."""
+        return self.aggregate.column(out, valid, empty, self.dictionaries)

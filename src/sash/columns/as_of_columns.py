@@ -38,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.aggregators.by_position import sequential
-from sash.columns.aggregate_batch import Aggregate, column_kernel
+from sash.columns.aggregate_batch import Aggregate
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn
@@ -51,8 +51,8 @@ from sash.columns.time_numbers import LIMIT, is_gap, moved_bound
 from sash.kernels.column.bounds import spine_places
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, index_type
 from sash.kernels.loops.array_types import Flags, Numbers
+from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.kernels.loops.bound_rules import MovedBound
-from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number, TimeAxis
@@ -357,8 +357,7 @@ class AsOfExecutor(StatelessExecutor):
 
     def _is_compiled(self, number: int) -> bool:
         spec = self.bound_query.aggregates[number]
-        compiled: bool = Aggregate(spec, column_kernel(sequential("TwoStacksLite"))).kernel.compiled
-        return compiled
+        return Aggregate(spec, columns_use(sequential("TwoStacksLite"))).kernel.compiled
 
     def warn(self) -> None:
         """Warn of events and results that have failed."""

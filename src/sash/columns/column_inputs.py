@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from sash import monoids as m
 from sash.aggregators.in_order import InOrder
-from sash.columns.aggregate_batch import Aggregate, AggregateBatch, column_kernel
+from sash.columns.aggregate_batch import Aggregate, AggregateBatch
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
 from sash.columns.keys import decode
-from sash.columns.lowered_results import unlowered
 from sash.columns.row_order import RowOrder, counts_before
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
@@ -33,6 +32,7 @@ from sash.kernels.column.column_kernels import (
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel, order_kernel_of
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
+from sash.kernels.loops.bound_kernel import columns_use
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import kind
@@ -197,8 +197,8 @@ class Inputs:
     def batch(self, cls: type[InOrder], lowers_apart: bool = False) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order; `lowers_apart`: results are states."""
         if (cls, lowers_apart) not in self._batches:
-            kernel = unlowered(column_kernel(cls)) if lowers_apart else column_kernel(cls)
-            aggregate = Aggregate(replace(self.spec, monoid=cls.form(self.spec.monoid)), kernel)
+            spec = replace(self.spec, monoid=cls.form(self.spec.monoid))
+            aggregate = Aggregate(spec, columns_use(cls), lowers_apart)
             columns = self.columns
             source = self.rows.source
             if source is not None:

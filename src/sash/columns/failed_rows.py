@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from sash.columns.aggregate_batch import Aggregate, InputReader
-from sash.columns.arrow_arrays import all_true, array
+from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.keys import chosen_rows, decode
 from sash.expressions.arrow_evaluation import failing_rows
-from sash.kernels.loops.array_types import Flags, Ints
-from sash.kernels.loops.columnar import AggregateError
-from sash.kernels.loops.lift_kernel import LiftKernel
+from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints
+from sash.kernels.loops.bound_kernel import LIFT, AggregateError
 from sash.plan.bound_query import AggregateSpec, BoundQuery
 from sash.plan.derived_columns import is_fallible, lift_may_fail
 
@@ -94,8 +93,8 @@ class LiftCheck:
 
     def __init__(self, spec: AggregateSpec, compiled: bool) -> None:
         self.spec = spec
-        aggregate = Aggregate(spec, lambda monoid, kinds, _: LiftKernel(monoid, kinds if compiled else None))
-        self.kernel: LiftKernel = aggregate.kernel
+        aggregate = Aggregate(spec, LIFT, objects=not compiled, warn=False)
+        self.kernel = aggregate.kernel
         self.reader = InputReader(spec, aggregate.forms, self.kernel.compiled, aggregate.ours)
 
     def failures(self, columns: BatchColumns) -> list[tuple[int, str]]:
@@ -118,9 +117,10 @@ class LiftCheck:
 
     def _failures(self, columns: BatchColumns, count: int) -> list[AggregateError]:
         non_null = self.reader.non_null(columns, count)
-        inputs = self.reader.columns(columns, count)
-        given = self.kernel.typed(inputs) if self.kernel.compiled else list(zip(*inputs, strict=True))
-        return self.kernel.failures(given, all_true(count) if non_null is None else non_null)
+        inputs = self.kernel.inputs(self.reader.columns(columns, count))
+        slots = places = np.zeros(count, np.int64)
+        flags = NO_FLAGS if non_null is None else non_null
+        return self.kernel.lift_elements(inputs, flags, (slots, places), self.kernel.states(1), tolerant=True)
 
 
 class RowChecks:

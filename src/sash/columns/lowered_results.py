@@ -1,27 +1,26 @@
 """Result columns of the aggregates that share one computation.
 
-values of ranges ──┬──▶ unchanged: the aggregate that computed them          ComputedResults
-                   ├──▶ states, lowered by each aggregate that shares them   LoweredResults
-                   └──▶ the number of values in each range                   CountedResults
+values of ranges ──┬──▶ unchanged: the aggregate that computed them          "itself"
+                   ├──▶ states, lowered by each aggregate that shares them   "state", "sum"
+                   └──▶ the number of values in each range                   "count"
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sash.columns.aggregate_batch import Aggregate, is_exact
 from sash.columns.input_encoding import Decoder
-from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
-from sash.kernels.loops.columnar import AggregateError
-from sash.kernels.loops.lowering_kernel import LoweringKernel
-from sash.monoids.algebra import Kind, Monoid
+from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, States
+from sash.kernels.loops.bound_kernel import LOWER, AggregateError
+from sash.monoids.algebra import Monoid
 from sash.monoids.unlowered import Unlowered
 from sash.plan.bound_query import AggregateSpec
-from sash.plan.state_sharing import SUM_IN_MEAN, Member
+from sash.plan.state_sharing import SUM_IN_MEAN, Member, Reads
 
 
 @dataclass
@@ -30,7 +29,7 @@ class Values:
     start and end.
     """
 
-    out: Any
+    out: States
     valid: Flags
     on: Flags
     low: Ints
@@ -43,8 +42,7 @@ class Values:
 
     def take(self, places: Any) -> Values:
         """The values at these places."""
-        out = [self.out[i] for i in places.tolist()] if isinstance(self.out, list) else None
-        leaves = tuple(leaf[places] for leaf in self.out) if out is None else out
+        leaves = tuple(leaf[places] for leaf in self.out)
         return Values(leaves, self.valid[places], self.on[places], self.low[places], self.high[places])
 
 
@@ -60,78 +58,41 @@ NOT_ASKED = CountedColumn(None, NO_INTS, NO_INTS)
 """In place of results that the query does not ask for."""
 
 
-KernelOf = Callable[[Monoid, "tuple[Kind, ...] | None", bool], Any]
-"""Makes the kernel of a monoid on columns of these kinds; with the last flag it warns if it does not compile."""
+class ResultView:
+    """The results of one aggregate of the query, from the values of a loop.
 
-
-class ResultView(Protocol):
-    """The results of one aggregate of the query. `exact`: whether equal windows have equal results.
-
-    `failed`: the results of the last column that failed, and are null.
-    """
-
-    number: int
-    exact: bool
-    failed: list[AggregateError]
-
-    def column(self, values: Values, dictionaries: Mapping[int, Decoder], /) -> pa.Array:
-        """The results as a column; `dictionaries` decode values. Raises AggregateError, with the place."""
-        ...
-
-
-class ComputedResults:
-    """The results of the aggregate that computed them."""
-
-    def __init__(self, number: int, aggregate: Aggregate) -> None:
-        self.number, self.aggregate = number, aggregate
-        self.exact = is_exact(aggregate.spec)
-        self.failed: list[AggregateError] = []
-
-    def column(self, values: Values, dictionaries: Mapping[int, Decoder]) -> pa.Array:
-        return self.aggregate.column(values.out, values.valid, values.empty, dictionaries)
-
-
-class LoweredResults:
-    """Results lowered from a state; `leaves` are the scalars of it that the aggregate reads, all if None.
-
-    `tolerant`: a result that fails is null, and listed in `failed`.
+    `reads`: its own results ("itself"), states that it lowers, the state of a sum in those of a mean, or the counts of
+    values. `tolerant`: a result that fails is null, and listed in `failed`, else `column` raises AggregateError.
     """
 
     def __init__(
-        self, number: int, spec: AggregateSpec, leaves: tuple[int, ...] | None, tolerant: bool = False
+        self, number: int, spec: AggregateSpec, reads: Reads, aggregate: Aggregate | None = None, tolerant: bool = False
     ) -> None:
-        self.number, self.leaves, self.tolerant = number, leaves, tolerant
-        self.aggregate = Aggregate(spec, lambda monoid, kinds, _: LoweringKernel(monoid, kinds))
-        self.exact = is_exact(spec)
+        self.number, self.spec, self.reads, self.tolerant = number, spec, reads, tolerant
+        self.exact = reads == "count" or is_exact(spec)
+        """Whether equal windows have equal results."""
         self.failed: list[AggregateError] = []
+        """The results of the last column that failed."""
+        self.aggregate: Any = aggregate
+        if aggregate is None and reads != "count":
+            self.aggregate = Aggregate(spec, LOWER, warn=False)
 
     def column(self, values: Values, dictionaries: Mapping[int, Decoder]) -> pa.Array:
+        """The results as a column; `dictionaries` decode values."""
+        if self.reads == "count":
+            mask = None if values.on.all() else ~values.on
+            return pa.array(values.high - values.low, self.spec.result, mask=mask)
+        if self.reads == "itself":
+            return self.aggregate.column(values.out, values.valid, values.empty, dictionaries)
         states = values.out
-        if self.leaves is not None and self.aggregate.kernel.compiled:
-            states = tuple(states[i] for i in self.leaves)
+        if self.reads == "sum" and self.aggregate.kernel.compiled:
+            states = tuple(states[i] for i in SUM_IN_MEAN)
         return self.lowered(states, values.valid, values.empty, dictionaries)
 
-    def lowered(self, states: Any, exists: Flags, empty: Flags, dictionaries: Mapping[int, Decoder]) -> pa.Array:
+    def lowered(self, states: States, exists: Flags, empty: Flags, dictionaries: Mapping[int, Decoder]) -> pa.Array:
         """The results of states as a column."""
-        if self.tolerant:
-            out, valid, self.failed = self.aggregate.kernel.lower_each(states, exists)
-        else:
-            out, valid = self.aggregate.kernel.lower(states, exists)
+        out, valid, self.failed = self.aggregate.kernel.lower(states, exists, self.tolerant)
         return self.aggregate.column(out, valid, empty, dictionaries)
-
-
-class CountedResults:
-    """The number of values in a range."""
-
-    exact = True
-
-    def __init__(self, number: int, spec: AggregateSpec) -> None:
-        self.number, self.spec = number, spec
-        self.failed: list[AggregateError] = []
-
-    def column(self, values: Values, _dictionaries: Mapping[int, Decoder]) -> pa.Array:
-        mask = None if values.on.all() else ~values.on
-        return pa.array(values.high - values.low, self.spec.result, mask=mask)
 
 
 def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool, tolerant: bool) -> list[ResultView]:
@@ -140,32 +101,15 @@ def views_of(group: Sequence[Member], aggregate: Aggregate, states: bool, tolera
     `tolerant`: results that fail are null.
     """
     owner, *others = group
-    own: ResultView = ComputedResults(owner.number, aggregate)
+    found = [ResultView(one.number, one.aggregate, one.reads, tolerant=tolerant) for one in others]
     if states:
-        own = LoweredResults(owner.number, owner.aggregate, None, tolerant)
-    found = [own]
-    for member in others:
-        if member.reads == "count":
-            found.append(CountedResults(member.number, member.aggregate))
-        else:
-            leaves = SUM_IN_MEAN if member.reads == "sum" else None
-            found.append(LoweredResults(member.number, member.aggregate, leaves, tolerant))
-    return found
+        return [ResultView(owner.number, owner.aggregate, "state", tolerant=tolerant), *found]
+    return [ResultView(owner.number, aggregate.spec, "itself", aggregate), *found]
 
 
 def gives_states(group: Sequence[Member]) -> bool:
     """Whether the loop of a group returns states, because several aggregates are lowered from them."""
     return any(member.reads in ("state", "sum") for member in group)
-
-
-def unlowered(kernel: KernelOf) -> KernelOf:
-    """The kernels of an aggregate whose loops return states. They compile only if `lower` compiles, too."""
-
-    def made(monoid: Monoid, kinds: tuple[Kind, ...] | None, warn: bool) -> Any:
-        lowers = LoweringKernel(monoid, kinds, warn).compiled
-        return kernel(Unlowered(monoid), kinds if lowers else None, warn and lowers)
-
-    return made
 
 
 def loop_monoid(group: Sequence[Member]) -> Monoid:

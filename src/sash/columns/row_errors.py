@@ -12,7 +12,7 @@ from sash.columns import slide_grid
 from sash.columns.failed_rows import REMEDY
 from sash.columns.keys import decode, format_key, format_row
 from sash.kernels.loops.array_types import Flags, Numbers
-from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.bound_kernel import AggregateError
 from sash.monoids.algebra import Monoid
 from sash.monoids.null_rows import NullRows
 from sash.plan.bound_query import BoundQuery, WindowSpec

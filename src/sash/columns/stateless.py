@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from sash import monoids as m
 from sash.aggregators.by_position import sequential
-from sash.columns.aggregate_batch import Aggregate, column_kernel
+from sash.columns.aggregate_batch import Aggregate
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn, newest_values
 from sash.columns.direct_columns import RangeOverflow, ewm_column, ewm_of, lag_column, lag_of, weighted_mean_column
 from sash.columns.failed_rows import REMEDY
 from sash.columns.keys import decode
-from sash.columns.lowered_results import LoweredResults
+from sash.columns.lowered_results import ResultView
 from sash.columns.many_sizes import FEWEST, together
 from sash.columns.projected_results import Projector
 from sash.columns.row_order import RowOrder, counts_before, order_rows
@@ -38,7 +38,7 @@ from sash.kernels.column.column_kernels import (
 )
 from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
-from sash.kernels.loops.columnar import AggregateError
+from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 from sash.plan.time_axis import Number
@@ -292,7 +292,7 @@ class StatelessExecutor:
             return
         ranges = self.threads.as_ranges(among, len(inputs.results))
         structure = sequential("TwoStacksLite")
-        kernel = Aggregate(inputs.spec, column_kernel(structure)).kernel
+        kernel = Aggregate(inputs.spec, columns_use(structure)).kernel
         try:
             states = kernel.lift([inputs.x], np.ones(len(inputs.x), np.bool_), self.threads.run)
             asked = np.ones(len(at), np.bool_)
@@ -300,7 +300,7 @@ class StatelessExecutor:
             out, _ = kernel.slide(structure, states, (ranges.los[at], ranges.his[at]), asked, share)
         except AggregateError as failed:
             raise NeedsOperator from failed
-        found[at] = out[0] if kernel.compiled else out
+        found[at] = out[0]
 
     def _slid(
         self,
@@ -319,7 +319,7 @@ class StatelessExecutor:
         on = np.ones(len(rows), np.bool_) if on is None else on
         try:
             batch = inputs.batch(cls, lowers_apart)
-            filled = self._filled(batch.non_null, ranges)
+            filled = self._filled(batch.has_value, ranges)
             wanted = on if filled is None else on & filled
             share = self.threads.share_fixed(ranges.longest)
             kernel = batch.aggregate.kernel
@@ -328,7 +328,7 @@ class StatelessExecutor:
             raise NeedsOperator from failed
         empty = np.zeros_like(on) if filled is None else on & ~filled
         if lowers_apart:
-            view = LoweredResults(0, inputs.spec, None, tolerant=True)
+            view = ResultView(0, inputs.spec, "state", tolerant=True)
             made = view.lowered(out, valid, empty, batch.dictionaries)
             self.failed += view.failed
             return inputs.restored(made)

@@ -162,5 +162,5 @@ class EagerBackend(Backend):
 
     def executed(self) -> dict[tuple[int, int], str]:
         """By window and aggregate: the structure that computes it."""
-        names = [catalogue_name(aggregate.kernel.spec.structure) for aggregate in self.engine.state.aggregates]
+        names = [catalogue_name(aggregate.trees.spec.structure) for aggregate in self.engine.state.aggregates]
         return {(w, p): names[p] for w, p in self.bound_query.projection.asked}

@@ -1,7 +1,7 @@
 """Run structures and monoids on columns, compiled with Numba.
 
 `jit`      compiling: monoids and structures as Numba types, the layout of states, the cache of machine code
-`loops`    loops that drive structures over columns and live state, and the classes that run them
+`loops`    loops that drive structures over columns and live state, and the bound kernel that calls them
 `column`   whole-column kernels for single aggregates
 
 Queries run neither `bulk`, `replay` and `steady` nor the timed drivers: those are for measurements and conformance
@@ -12,8 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sash.kernels.loops.runner import InterpretedWarning, Results, bulk, replay, slide, slide_many, steady
-    from sash.kernels.loops.timed_runner import replay_timed, slide_timed, steady_timed
+    from sash.kernels.loops.bound_kernel import InterpretedWarning
+    from sash.kernels.loops.runner import (
+        Results,
+        bulk,
+        replay,
+        replay_timed,
+        slide,
+        slide_many,
+        slide_timed,
+        steady,
+        steady_timed,
+    )
 
 __all__ = [
     "InterpretedWarning",
@@ -32,4 +42,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"sash.kernels.loops.{'timed_runner' if name.endswith('_timed') else 'runner'}"), name)
+    module = "bound_kernel" if name == "InterpretedWarning" else "runner"
+    return getattr(import_module(f"sash.kernels.loops.{module}"), name)

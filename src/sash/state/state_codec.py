@@ -104,7 +104,7 @@ def count_columns(aggregate: LiveAggregate) -> StoredColumns:
     def load(places: Ints, columns: Sequence[pa.Array]) -> None:
         aggregate.set_before(places, numbers(columns[0]))
 
-    is_row = aggregate.kernel.elements == "rows"
+    is_row = aggregate.assigner.elements == "rows"
     return StoredColumns({count_name(aggregate): pa.bool_() if is_row else pa.int64()}, store, load)
 
 

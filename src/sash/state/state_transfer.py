@@ -162,11 +162,9 @@ def _lift(aggregate: LiveAggregate, source: LiftedValues, elements: RingRanges, 
         return
     rows, count = source.kept.rows(source.spec, elements), elements.total
     flags = aggregate.values.non_null(rows, count)
-    inputs = aggregate.values.inputs(rows, count)
-    of = places.slots[places.entry]
-    aggregate.kernel.lift(
-        inputs, NO_FLAGS if flags is None else flags, (of, places.places), aggregate.counts, aggregate.states
-    )
+    inputs, place = aggregate.values.inputs(rows, count), (places.slots[places.entry], places.places)
+    non_null = NO_FLAGS if flags is None else flags
+    aggregate.kernel.lift_elements(inputs, non_null, place, aggregate.states, aggregate.counts)
 
 
 # ---- last results ----

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree, agree_within, largest_float
 
 if TYPE_CHECKING:
-    from sash.kernels.loops.elementwise import Compiled
+    from sash.kernels.loops.bound_kernel import BoundKernel
 
 MOST_TRIPLES = 400
 """The greatest number of triples of states to try; all of them if there are fewer."""
@@ -227,7 +227,8 @@ def _check_columns(
     monoid: Monoid, kinds: tuple[Kind, ...], rows: list[tuple[Any, ...]], laws: tuple[str, ...]
 ) -> Report:
     """Check the typed form: its laws, its results against the generic form, its machine code against Python."""
-    from sash.kernels.loops.elementwise import Compiled, NotCompiled
+    from sash.kernels.jit.compile import NotCompiled
+    from sash.kernels.loops.bound_kernel import BoundKernel
 
     if monoid.interpreted_only:
         return Report(laws, False, monoid.interpreted_only)
@@ -239,8 +240,7 @@ def _check_columns(
         _check(typed, rows)
         _same_results(monoid, typed, rows)
     try:
-        machine = Compiled(typed, kinds)
-        _same_code(typed, machine, rows)
+        _same_code(typed, BoundKernel(monoid, kinds, warn=False), rows)
     except NotCompiled as refusal:
         return Report(laws, False, str(refusal))
     return Report((*laws, "compiled"), True)
@@ -260,25 +260,25 @@ def _close(a: Any, b: Any) -> bool:
     return agree(a, b, TOLERANCE)
 
 
-def _same_code(typed: Monoid, machine: Compiled, rows: list[tuple[Any, ...]]) -> None:
+def _same_code(typed: Monoid, machine: BoundKernel, rows: list[tuple[Any, ...]]) -> None:
     """Compare each compiled function on each state with Python."""
     lifted = [typed.lift(*row) for row in rows]
-    _columns_agree("lift", rows, machine.lift(rows), lifted, typed.same)
+    _columns_agree("lift", rows, machine.each("lift", rows), lifted, typed.same)
     states = [typed.identity, *_states(typed, rows)]
     left, right = states, [*states[1:], states[0]]
     pairs = list(zip(left, right, strict=True))
     combined = [typed.combine(a, b) for a, b in pairs]
-    _columns_agree("combine", pairs, machine.combine(left, right), combined, typed.same)
+    _columns_agree("combine", pairs, machine.each("combine", left, right), combined, typed.same)
     if typed.inverse is not None:
         undone = [typed.inverse(total, a) for total, a in zip(combined, left, strict=True)]
         totals = list(zip(combined, left, strict=True))
-        _columns_agree("inverse", totals, machine.inverse(combined, left), undone, agree)
+        _columns_agree("inverse", totals, machine.each("inverse", combined, left), undone, agree)
     if typed.selective:
         picked = [bool(typed.picks_right(a, b)) for a, b in pairs]
-        _columns_agree("picks_right", pairs, machine.picks_right(left, right), picked, agree)
+        _columns_agree("picks_right", pairs, machine.each("picks_right", left, right), picked, agree)
     with_values = states[2:]  # not the identity: on columns it is never lowered
     lowered = [_result(typed.lower, state) for state in with_values]
-    _columns_agree("lower", with_values, machine.lower(with_values), lowered, _close)
+    _columns_agree("lower", with_values, machine.each("lower", with_values), lowered, _close)
 
 
 def _columns_agree(

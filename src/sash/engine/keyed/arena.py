@@ -25,10 +25,9 @@ from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.keyed.slot_table import WORDS, ColumnName, NamedArrays, SlotTable
 from sash.kernels.jit.numba_struct import AFTER, BLOCK, StructSpec
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.live_kernel import SlotFields, Structures
+from sash.kernels.loops.bound_kernel import Interpreted, SlotFields, Structures
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT, HEAD, OFFSET
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
-from sash.kernels.loops.runner import Interpreted
 from sash.kernels.loops.slot_loops import fill_rings, free_blocks, move_blocks, pack_rings, take_blocks
 
 # --- Arena ---

@@ -35,7 +35,6 @@ from sash.columns.lowered_results import (
     Values,
     gives_states,
     loop_monoid,
-    unlowered,
     views_of,
 )
 from sash.engine.atomic import all_at_once, attributes, items
@@ -47,16 +46,16 @@ from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.value_encoder import LARGE, ValueEncoder
 from sash.engine.keyed.window_assigner import ArenaAssigner, AssignedRows, WindowAssigner
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States
-from sash.kernels.loops.columnar import AggregateError
-from sash.kernels.loops.live_kernel import (
+from sash.kernels.loops.bound_kernel import (
+    LIFTING,
     NO_COUNTS,
     NONE_WANTED,
+    AggregateError,
     AskedRanges,
-    LiftFailed,
-    LiveKernel,
     LoopResults,
     SlotFields,
     ValueCounts,
+    live_use,
 )
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
 from sash.plan.derived_columns import lower_may_fail
@@ -252,7 +251,7 @@ class ResultColumns:
         lows: Any = low.reshape(sizes, count) if len(low) else los
         highs: Any = high.reshape(sizes, count) if len(low) else np.broadcast_to(longest.his, los.shape)
         if self.is_plain and missing == sizes * count - sum(map(len, found)):
-            parts = out[0].reshape(sizes, count)
+            parts: Any = out[0].reshape(sizes, count)
             if not alike:
                 parts = [part.take(at) for part, at in zip(parts, places, strict=True)]
                 if self.counted:
@@ -264,8 +263,7 @@ class ResultColumns:
         made = []
         for k, window in enumerate(found):
             here = slice(k * count, (k + 1) * count)
-            leaves = out[here] if isinstance(out, list) else tuple(leaf[here] for leaf in out)
-            values = Values(leaves, valid[here], on[k], lows[k], highs[k])
+            values = Values(tuple(leaf[here] for leaf in out), valid[here], on[k], lows[k], highs[k])
             if not alike or len(order):
                 values = values.take(back if alike else places[k])
             columns = self._columns(values, back, window)
@@ -392,13 +390,9 @@ class LiveAggregate(ElementCounts):
         kinds = tuple(dict.fromkeys(structure for structure in structures if structure is not None))
         spec = replace(group[0].aggregate, monoid=kinds[0].form(loop_monoid(group)))
         states, tolerant = gives_states(group), assigner.bound_query.query.options.failed == "side"
-
-        def kernel(m: Any, kinds_: Any, warn: bool) -> LiveKernel:
-            return LiveKernel(m, kinds_, assigner.elements, kinds, SEVERAL, warn=warn)
-
         lowers_apart = tolerant and not states and lower_may_fail(spec.monoid, spec.types)
-        aggregate = Aggregate(spec, unlowered(kernel) if lowers_apart else kernel)
-        self.kernel: LiveKernel = aggregate.kernel
+        aggregate = Aggregate(spec, live_use(assigner.elements, kinds, SEVERAL), lowers_apart)
+        self.kernel = aggregate.kernel
         self.values = ValueEncoder(aggregate, self._recode)
         self.dictionaries = self.values.dictionaries
         self.views = views_of(group, aggregate, states or lowers_apart, tolerant)
@@ -414,7 +408,7 @@ class LiveAggregate(ElementCounts):
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
         self._arrays: _LoopArrays | None = None
-        leaves = [leaf.dtype for leaf in self.kernel.nothing(0)]
+        leaves = self.kernel.state_types
         self.leaves = range(len(leaves))
         self.windows: list[SlotStructures] = []
         self.groups: list[list[int]] = []
@@ -461,7 +455,7 @@ class LiveAggregate(ElementCounts):
         inputs, non_null = self.values.inputs(rows, count), NO_FLAGS if found is None else found
         if self.dense and found is not None:
             self.count_values(rows.slots)
-        if self.kernel.elements == "panes":
+        if self.assigner.elements == "panes":
             place = assigned.slots, assigned.places, assigned.fresh
             self.kernel.fold(inputs, non_null, place, self.counts, self.states)
             return self.no_rows
@@ -504,22 +498,23 @@ class LiveAggregate(ElementCounts):
     def results(self, found: Sequence[WindowRanges], rows: StepRows, to_lift: RowsToLift) -> list[list[CountedColumn]]:
         """Lift rows, if any are left to lift, and return the results as a column, for each view and each window.
 
-        Raises LiftFailed for a row, and ResultFailed for a result.
+        Raises ResultFailed for a result, else AggregateError for a row.
         """
         made: dict[int, list[CountedColumn]] = {}
         groups = self.groups or [[0]]
         for number, members in enumerate(groups):
             window = found[members[0]]
             try:
-                if self.kernel.elements == "running":
+                if self.assigner.elements == "running":
                     columns = [self._running(window, to_lift)]
                 elif len(members) > 1:
                     columns = self._sizes(number, [found[w] for w in members], rows, to_lift)
                 else:
                     columns = [self._slid(number, window, rows, to_lift)]
-            except (LiftFailed, ResultFailed):
-                raise
-            except AggregateError as failed:  # of the state, which its owner lowers
+            except AggregateError as failed:
+                if isinstance(failed, ResultFailed) or failed.phase == LIFTING:
+                    raise
+                # of the state, which its owner lowers
                 raise ResultFailed(failed.place, failed.error, self.views[0].number, window) from failed.error
             made |= zip(members, columns, strict=True)
             to_lift = self.no_rows  # the first structures have lifted them
@@ -553,7 +548,8 @@ class LiveAggregate(ElementCounts):
             arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self.current_counts)
         window, fields = self.windows[number], arrays.fields[number]
         rows = to_lift[:4]
-        return self.kernel.slide(window, fields, arrays.states, arrays.counts, rows, asked, self._columns.counted)
+        counted = self._columns.counted
+        return self.kernel.slide_slots(window, fields, arrays.states, arrays.counts, rows, asked, counted)
 
     def _sizes(
         self, number: int, windows: list[WindowRanges], rows: StepRows, to_lift: RowsToLift

@@ -24,8 +24,7 @@ from sash.engine.keyed.running_assigner import RunningAssigner
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges, WindowResults
 from sash.engine.keyed.window_assigner import AssignedRows, Ending, WindowAssigner
-from sash.kernels.loops.columnar import AggregateError
-from sash.kernels.loops.live_kernel import LiftFailed
+from sash.kernels.loops.bound_kernel import AggregateError
 from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import FOLD, Choice, Plan, asked_windows
 
@@ -123,7 +122,7 @@ class LiveGroup(NamedTuple):
             except ResultFailed as failed:
                 where = failed_place(bound_query, keys, failed, ending_at)
                 raise aggregate_failure(bound_query, failed.number, failed, where) from failed.error
-            except LiftFailed as failed:
+            except AggregateError as failed:
                 where, number = rows.format_row(failed.place), aggregate.views[0].number
                 raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):

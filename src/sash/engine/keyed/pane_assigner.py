@@ -26,7 +26,7 @@ from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.window_assigner import ArenaAssigner, AssignedRows, Ending, emitting, limit
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.bound_kernel import Elements
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_panes
 from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides

@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sash.aggregators.amta import AMTA
 from sash.columns import slide_grid
 from sash.columns.aggregate_batch import InputReader
 from sash.columns.arrow_arrays import all_true, array
@@ -51,13 +52,14 @@ from sash.engine.keyed.window_assigner import (
     lower_due,
     time_starts_of,
 )
-from sash.kernels.jit.policy_monoid import joined, split
+from sash.kernels.jit.numba_struct import StructSpec
+from sash.kernels.jit.policy_monoid import OrNone, joined, policy_monoid, split, watched
+from sash.kernels.jit.state_layout import NotColumnar
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers, States
-from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.bound_kernel import LIFT, POLICY, BoundKernel, Elements, policy_spec, warn_once
 from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.loop_cache import call_loop
-from sash.kernels.loops.policy_kernel import PolicyKernel
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import (
     NEVER,
@@ -68,7 +70,8 @@ from sash.kernels.loops.window_loops import (
     shifted_times,
     time_starts,
 )
-from sash.monoids.algebra import Kind
+from sash.monoids.algebra import Kind, Monoid
+from sash.monoids.custom import Custom
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
 from sash.plan.types import value_type
@@ -80,22 +83,48 @@ from sash.windows import Policy
 
 
 class PolicyWindow:
-    """One Policy window of an assigner; its start is in `column` of the heads."""
+    """One Policy window of an assigner; its start is in `column` of the heads.
+
+    The states of all aggregates of the policy are one tuple of arrays, over which the structure in each slot runs. A
+    policy that does not compile runs interpreted, with a warning if that is because of the user's code.
+    """
 
     def __init__(self, window: WindowSpec, arena: Arena, column: int, name: str, table: SlotTable) -> None:
         self.aggregates, self.arena, self.column, self.name = window.over, arena, column, name
         policy = window.window
         assert isinstance(policy, Policy)
-        monoids = [spec.monoid for spec in self.aggregates]
-        kinds = [_kinds(spec) for spec in self.aggregates]
-        self.kernel = PolicyKernel(policy, policy.evict, policy.alone, monoids, kinds)
+        self.alone, monoids = policy.alone, [spec.monoid for spec in self.aggregates]
+        self.lifts = [BoundKernel(spec.monoid, _kinds(spec), LIFT, warn=False) for spec in self.aggregates]
+        self.flagged: list[bool] = []
+        """By aggregate: whether the first array of its states records if there is a value."""
+        in_users_code = False
+
+        def bind(*_: Any) -> StructSpec:
+            nonlocal in_users_code
+            typed: list[Monoid] = []
+            for monoid, lift in zip(monoids, self.lifts, strict=True):
+                in_users_code = isinstance(monoid, Custom)
+                if not lift.compiled:
+                    raise NotColumnar(lift.why_interpreted)
+                typed.append(policy_monoid(monoid, lift.monoid, lift.layouts.inputs.leaves))
+            in_users_code, self.flagged = True, [isinstance(one, OrNone) for one in typed]
+            shapes = [lift.layouts.state.shape for lift in self.lifts]
+            flagged = [("bool", shape) if flag else shape for flag, shape in zip(self.flagged, shapes, strict=True)]
+            return policy_spec(typed, flagged, policy.evict, self.alone)
+
+        self.kernel = BoundKernel(watched(monoids, policy.evict, self.alone), None, POLICY, warn=False, bind=bind)
         compiled = self.kernel.compiled
+        if not compiled:
+            self.lifts = [BoundKernel(monoid, None, LIFT, warn=False) for monoid in monoids]
+            self.flagged = [False] * len(monoids)
+            if in_users_code:
+                warn_once(policy, self.kernel.why_interpreted)
         self.readers = [InputReader(spec, encodings_of(spec), compiled) for spec in self.aggregates]
-        self.columns = [(name, i) for i in range(len(self.kernel.leaves))]
+        self.columns = [(name, i) for i in range(len(self.kernel.state_types))]
         """The names of the arena's columns that hold states."""
-        for key, kind in zip(self.columns, self.kernel.leaves, strict=True):
+        for key, kind in zip(self.columns, self.kernel.state_types, strict=True):
             arena.add(key, kind)
-        self.structures = SlotStructures(self.kernel.spec, arena, table, name)
+        self.structures = SlotStructures(self.kernel.specs[AMTA], arena, table, name)
 
     @property
     def states(self) -> States:
@@ -104,11 +133,23 @@ class PolicyWindow:
 
     def lift(self, rows: StepRows, places: Ints) -> None:
         """Write the states of rows at their places. Raises AggregateError."""
-        inputs, count = [], len(rows)
-        for reader in self.readers:
+        states, count, first = self.states, len(rows), 0
+        lifted: list[NDArray[Any]] = []
+        for reader, lift, flagged in zip(self.readers, self.lifts, self.flagged, strict=True):
             non_null = reader.non_null(rows, count)
-            inputs.append((reader.columns(rows, count), NO_FLAGS if non_null is None else non_null))
-        self.kernel.lift(inputs, rows.slots, places, self.states)
+            inputs, flags = lift.inputs(reader.columns(rows, count)), NO_FLAGS if non_null is None else non_null
+            if self.kernel.compiled:
+                if flagged:
+                    states[first][places] = True if non_null is None else non_null
+                stop = first + flagged + len(lift.leaves)
+                lift.lift_elements(inputs, flags, (rows.slots, places), states[first + flagged : stop])
+                first = stop
+            else:
+                lifted += lift.states(count)
+                lift.lift_elements(inputs, flags, (rows.slots, np.arange(count)), (lifted[-1],))
+        if not self.kernel.compiled:
+            for place, *of_row in zip(places.tolist(), *lifted, strict=True):
+                states[0][place] = joined(of_row, self.alone)
 
     def enforce(self, rows: StepRows, pos: Ints, begin: Ints) -> Ints:
         """The first element of the window that ends at each row. Raises AggregateError."""
@@ -123,14 +164,14 @@ class PolicyWindow:
         """The columns in which a state is stored."""
         if not self.kernel.compiled:
             return {f"{self.name}.state": pa.binary()}
-        return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.kernel.leaves)}
+        return {f"{self.name}.s{i}": pa.from_numpy_dtype(kind) for i, kind in enumerate(self.kernel.state_types)}
 
     def store(self, take: Callable[[NDArray[Any]], NDArray[Any]]) -> list[pa.Array]:
         """The states that `take` selects, as columns to store."""
         if self.kernel.compiled:
             return [array(take(leaf)) for leaf in self.states]
         dumps = [state_codec(spec.monoid)[0] for spec in self.aggregates]
-        states = [split(state, self.kernel.alone) for state in take(self.states[0]).tolist()]
+        states = [split(state, self.alone) for state in take(self.states[0]).tolist()]
         found = [codec.dumps(tuple(dump(x) for dump, x in zip(dumps, state, strict=True))) for state in states]
         return [pa.array(found, pa.binary())]
 
@@ -143,7 +184,7 @@ class PolicyWindow:
         loads = [state_codec(spec.monoid)[1] for spec in self.aggregates]
         for place, data in zip(places.tolist(), columns[0].to_pylist(), strict=True):
             state = [load(x) for load, x in zip(loads, codec.loads(data), strict=True)]
-            self.states[0][place] = joined(state, self.kernel.alone)
+            self.states[0][place] = joined(state, self.alone)
 
 
 def _kinds(spec: AggregateSpec) -> tuple[Kind, ...] | None:

@@ -138,8 +138,7 @@ class ValueEncoder(InputReader):
             return tuple(
                 [rows.words(name, word) for name, word in zip(self.spec.columns, self._all_words, strict=True)]
             )
-        columns = self.columns(rows, count)
-        return self.kernel.typed(columns) if self.compiled else list(zip(*columns, strict=True))
+        return self.kernel.inputs(self.columns(rows, count))
 
     def encoded(self, j: int, column: pa.Array) -> Any:
         """The values of an input as numbers: unchanged, or codes."""

@@ -27,7 +27,7 @@ from sash.engine.keyed.arena import SMALL, Arena
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_kernel import Elements
+from sash.kernels.loops.bound_kernel import Elements
 from sash.kernels.loops.live_loops import BACK, HEAD
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import LAST, locate

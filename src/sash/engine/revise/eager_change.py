@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.engine.atomic import Revertible
+from sash.engine.revise.eager_aggregate import SlotRows
 from sash.engine.revise.eager_rows import NewRows
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers, States
-from sash.kernels.loops.eager_kernel import SlotRows
 
 
 class RowPlaces(NamedTuple):

@@ -34,7 +34,7 @@ from sash.engine.revise.eager_slides import SlideResults
 from sash.engine.revise.eager_state import AggregateRaised, EagerState, expiry, next_timers
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.eager_kernel import TreeFailed
+from sash.kernels.loops.bound_kernel import AggregateError
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING
 from sash.kernels.loops.eager_windows import COUNT, DELTA, SLOT
 from sash.plan.planner import Plan
@@ -316,7 +316,7 @@ class EagerEngine:
         where = self._where(raised.failed, call, affected)
         return aggregate_failure(self.bound_query, raised.number, raised.failed, where)
 
-    def _where(self, failed: TreeFailed, call: EagerCall, affected: Any) -> str:
+    def _where(self, failed: AggregateError, call: EagerCall, affected: Any) -> str:
         place, given = failed.place, call.given
         if failed.phase == LIFTING:
             return format_row(given.table, place)

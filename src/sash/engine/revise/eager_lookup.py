@@ -25,11 +25,11 @@ from sash.engine.keyed.lookup import (
     window_start,
     with_empty,
 )
+from sash.engine.revise.eager_aggregate import LabelRanges
 from sash.engine.revise.eager_engine import EagerEngine
 from sash.engine.revise.eager_rules import WindowRule
 from sash.engine.revise.eager_state import AggregateRaised
 from sash.kernels.loops.array_types import Numbers
-from sash.kernels.loops.eager_kernel import LabelRanges
 from sash.kernels.loops.eager_trees import ASKING
 from sash.kernels.loops.eager_windows import (
     BASE,

@@ -24,13 +24,12 @@ from sash.columns.arrow_arrays import array, differ, integers
 from sash.columns.failed_rows import FailedResults
 from sash.columns.projected_results import ComparedCell, Projector, compared_cells, flags
 from sash.columns.time_numbers import Watermark
-from sash.engine.revise.eager_aggregate import EagerAggregate, MovedRows
+from sash.engine.revise.eager_aggregate import EagerAggregate, LabelRanges, MovedRows, RangeResults
 from sash.engine.revise.eager_change import RowChanges
 from sash.engine.revise.eager_state import EagerState
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops import eager_order as eager_changes
 from sash.kernels.loops.array_types import Flags, Ints
-from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import RANGE
 
 # --- Eager comparison ---

@@ -24,13 +24,12 @@ from sash.columns.projected_results import compared_cells
 from sash.columns.time_numbers import Watermark
 from sash.engine.emit.output import Output
 from sash.engine.keyed.window_assigner import time_starts_of
-from sash.engine.revise.eager_aggregate import MovedRows
+from sash.engine.revise.eager_aggregate import LabelRanges, MovedRows, RangeResults
 from sash.engine.revise.eager_change import RowChanges, RowPlaces
 from sash.engine.revise.eager_results import Answered, mark_changed, united
 from sash.engine.revise.eager_state import EagerState
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
 from sash.plan.time_axis import Number
 

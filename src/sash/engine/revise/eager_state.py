@@ -17,14 +17,22 @@ from sash.columns.time_numbers import Watermark, beyond, earliest, later
 from sash.engine.atomic import Revertible
 from sash.engine.keyed.key_table import KeyTable
 from sash.engine.keyed.timers import BlockTimers
-from sash.engine.revise.eager_aggregate import EagerAggregate, subset
+from sash.engine.revise.eager_aggregate import (
+    NO_FOLDS,
+    EagerAggregate,
+    Folds,
+    LabelRanges,
+    RangeResults,
+    TreeWork,
+    subset,
+)
 from sash.engine.revise.eager_change import EagerJournal, RowChanges
 from sash.engine.revise.eager_rows import NewRows, OrderedRows
 from sash.engine.revise.eager_rules import WindowRules
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, States, longer
-from sash.kernels.loops.eager_kernel import NO_FOLDS, Folds, LabelRanges, RangeResults, TreeFailed, TreeWork
+from sash.kernels.loops.bound_kernel import AggregateError
 from sash.kernels.loops.eager_order import DONE
 from sash.kernels.loops.eager_trees import ASKING
 from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SESSION, SOME, START_AT, TIME
@@ -123,9 +131,9 @@ class EagerState:
             some = ranges if ranges is None or places is None else ranges.subset(places)
             try:
                 answers = aggregate.update_trees(work, self.rows.heads, self.rows.labels, some)
-            except TreeFailed as failed:
+            except AggregateError as failed:
                 if failed.phase == ASKING and places is not None:
-                    failed = TreeFailed(failed.phase, int(places[failed.place]), failed.error)
+                    failed = AggregateError(int(places[failed.place]), failed.error, failed.phase)
                 raise AggregateRaised(p, failed) from failed.error
             found.append(answers if places is None else answers.spread(aggregate.kernel, places, len(ranges or ())))
         return found
@@ -323,7 +331,7 @@ class EagerState:
 class AggregateRaised(Exception):
     """The monoid of an aggregate has raised an exception."""
 
-    def __init__(self, number: int, failed: TreeFailed) -> None:
+    def __init__(self, number: int, failed: AggregateError) -> None:
         super().__init__(str(failed))
         self.number, self.failed = number, failed
 

@@ -223,8 +223,8 @@ def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:
 
 
 def column(layout: Layout, values: Any) -> Any:
-    """Values by index. Compiled, `values` is a tuple of arrays; interpreted, any sequence."""
-    return values
+    """Values by index. Compiled, `values` is a tuple of arrays; interpreted, any sequence, or a tuple of one."""
+    return values[0] if isinstance(values, tuple) else values
 
 
 NATIVE[column] = _column

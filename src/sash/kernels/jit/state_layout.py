@@ -36,7 +36,7 @@ class Layout:
 
     shape: Shape
 
-    @property
+    @functools.cached_property
     def leaves(self) -> tuple[Kind, ...]:
         return _leaves(self.shape)
 

@@ -1,7 +1,7 @@
-"""Loops that drive structures over columns and live state, and the classes that run them.
+"""Loops that drive structures over columns and live state, and the bound kernel that calls them.
 
 Loops are plain Python that runs compiled or interpreted: `structure_loops`, `timed_loops` (structures on columns),
-`live_loops`, `slot_loops`, `timer_loops`, `window_loops`, `policy_loops`, `key_loops` (live state of keys),
+`live_loops`, `slot_loops`, `timer_loops`, `window_loops`, `key_loops` (live state of keys),
 `eager_order`, `eager_windows`, `eager_trees` (rows in order, with a tree each). `bound_rules` has the comparisons of
 window bounds.
 """

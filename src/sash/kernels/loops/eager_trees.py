@@ -65,7 +65,7 @@ class LabelTree(FiBA):
 
 
 def turn_trees(
-    spec: Any, trees: Any, rows: Any, lifted: Any, changes: Any, ranges: Any, shorter: Any, out: Any
+    spec: Any, trees: Any, rows: Any, lifted: Any, changes: Any, ranges: Any, shorter: Any, out: Any, progress: Any
 ) -> None:
     """Apply one call to an aggregate's trees, phase by phase.
 
@@ -80,20 +80,20 @@ def turn_trees(
     storage, ints, floats, heads, base_states, base_non_null = trees
     labels, states, non_null = rows
     x, z = column(spec.state, states), column(spec.state, base_states)
-    results, valid, presence, first, last, progress = out
+    results, valid, presence, first, last = out
     y = column(spec.result, results)
 
     inputs, own, numbers = lifted
     given = column(spec.inputs, inputs)
-    progress[0] = LIFTING
+    progress[1] = LIFTING
     for i in range(len(own)):
-        progress[1] = i
+        progress[0] = i
         non_null[numbers[i]] = own[i]
         if own[i]:
             x[numbers[i]] = monoid.lift(*given[i])
 
     emptied, built, removed, inserted = changes
-    progress[0] = BUILDING
+    progress[1] = BUILDING
     for i in range(len(emptied)):
         s = emptied[i]
         tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
@@ -106,7 +106,7 @@ def turn_trees(
         slots, rids = built if turn == 0 else inserted
         for i in range(len(slots)):
             s, r = slots[i], rids[i]
-            progress[1] = r
+            progress[0] = r
             if non_null[r]:
                 tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
                 tree.add(labels[r], x[r])
@@ -115,9 +115,9 @@ def turn_trees(
         if turn == 0:
             for i in range(len(emptied)):
                 ints[emptied[i], BUILT] = 0
-        progress[0] = ASKING
+        progress[1] = ASKING
         for i in range(0 if turn == 0 else split, split if turn == 0 else count):
-            progress[1] = i
+            progress[0] = i
             s, b = asked[i, SLOT], asked[i, BASE]
             wanted = asked[i, ON] > 0 and (turn == 1 or with_old)
             has_base = b >= 0 and base_non_null[b]
@@ -141,24 +141,24 @@ def turn_trees(
                     emit(y, valid, i, monoid.lower(z[b]))
                 presence[i] += 2
         if turn == 0:
-            progress[0] = REMOVING
+            progress[1] = REMOVING
             slots, rids = removed
             for i in range(len(slots)):
                 s, r = slots[i], rids[i]
-                progress[1] = r
+                progress[0] = r
                 if non_null[r]:
                     tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
                     tree.remove(labels[r])
                     tree.tidy()
                     park(tree, ints, floats, s)
-            progress[0] = INSERTING
+            progress[1] = INSERTING
 
     folds, cuts = shorter
-    progress[0] = FOLDING
+    progress[1] = FOLDING
     slots, lows, highs, bases, goes_on = folds
     for i in range(len(slots)):
         s, b = slots[i], bases[i]
-        progress[1] = s
+        progress[0] = s
         tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
         found, state = tree.between(lows[i], highs[i], True, True)
         if found:
@@ -172,7 +172,7 @@ def turn_trees(
     slots, upto = cuts
     for i in range(len(slots)):
         s = slots[i]
-        progress[1] = s
+        progress[0] = s
         tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
         tree.cut(upto[i])
         tree.tidy()

@@ -5,6 +5,7 @@ fold_panes       fold rows into the panes of their slots' rings
 fold_running     fold rows into one partial for each slot; results between the rows
 slide_slots      a result for each range of a slot's elements, by the structure of the slot
 slide_sizes      the same for several starts for each end, from one structure
+enforce_slots    the start of a policy's window at each row
 lower_states     results from the states of another aggregate's loop
 
 An element is addressed by its position, which only grows: position p of slot s is at
@@ -32,14 +33,13 @@ HEAD = 5
 """Columns beyond these belong to the windows of the group."""
 
 
-def lift_elements(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any) -> None:
-    """Write the state of each row at its place in the arena; the identity for a null row."""
-    inputs, state = layouts
-    slots, places, progress = place
-    x, y = column(inputs, rows), column(state, out)
-    for i in range(len(slots)):
+def lift_elements(spec: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, progress: Any) -> None:
+    """Write the state of each row at its place in the arena; the identity for a null row. It begins at `progress`."""
+    slots, places = place
+    x, y = column(spec.inputs, rows), column(spec.state, out)
+    for i in range(progress[0], len(slots)):
         progress[0] = i
-        put_element(monoid, x, y, non_null, counts, i, slots[i], places[i])
+        put_element(spec.monoid, x, y, non_null, counts, i, slots[i], places[i])
 
 
 def put_element(monoid: Any, x: Any, y: Any, non_null: Any, counts: Any, i: int, s: int, place: int) -> None:
@@ -65,12 +65,12 @@ def lift_range(monoid: Any, x: Any, y: Any, rows: Any, counts: Any, bounds: Any,
     progress[1] = 0
 
 
-def fold_panes(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any) -> None:
+def fold_panes(spec: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, progress: Any) -> None:
     """Fold each row into the pane at its place in the arena; `fresh` rows begin one."""
-    inputs, state = layouts
-    slots, places, fresh, progress = place
+    monoid = spec.monoid
+    slots, places, fresh = place
     totals, before = counts
-    x, y = column(inputs, rows), column(state, out)
+    x, y = column(spec.inputs, rows), column(spec.state, out)
     for i in range(len(slots)):
         progress[0] = i
         s, p = slots[i], places[i]
@@ -86,18 +86,18 @@ def fold_panes(monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, 
 
 
 def fold_running(
-    monoid: Any, layouts: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any
+    spec: Any, rows: Any, non_null: Any, place: Any, counts: Any, out: Any, asked: Any, results: Any, progress: Any
 ) -> None:
     """Fold each row into its slot's partial; result r is read after `after[r]` rows.
 
     `progress`: the row in work and 1, or the result in work and 0.
     """
-    inputs, state, result = layouts
-    slots, fresh, progress = place
+    monoid = spec.monoid
+    slots, fresh = place
     totals, base = counts
     after, of = asked
     found, valid, low, high = results
-    x, y, z = column(inputs, rows), column(state, out), column(result, found)
+    x, y, z = column(spec.inputs, rows), column(spec.state, out), column(spec.result, found)
     r = 0
     for i in range(len(slots) + 1):
         progress[1] = 0
@@ -265,17 +265,50 @@ def move(window: Any, x: Any, first: int, after: int, offset: int, mask: int, lo
         after += 1
 
 
-def lower_states(monoid: Any, layouts: Any, states: Any, exists: Any, results: Any, progress: Any) -> int:
-    """The result of each existing state. Returns how many are null."""
-    state, result = layouts
+def enforce_slots(
+    spec: Any, storage: Any, fields: Any, heads: Any, states: Any, asked: Any, start: int, out: Any, progress: Any
+) -> None:
+    """Find the first element of the window that ends at each row, after the policy's evictions.
+
+    Row i is element `pos[i]` of its slot, and the window starts at `begin[i]` or later. `heads[s, start]` is the start
+    of the slot's window. `progress` is the current row, which the error names if a user's function raises.
+    """
+    policy = spec.monoid
+    ints, floats = fields
+    slots, pos, begin = asked
+    x = column(spec.state, states)
+    i = 0
+    while i < len(slots):
+        s = slots[i]
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        window = resume(spec, storage, ints, floats, s, offset, mask + 1)
+        lo, first, after = heads[s, start], ints[s, FIRST], ints[s, AFTER]
+        while i < len(slots) and slots[i] == s:
+            progress[0] = i
+            lo = max(lo, begin[i])
+            if lo != first:  # the structure was lost, or `forget` has expired all its elements
+                restart(window)
+                after = lo
+            while after <= pos[i]:
+                window.push(x[offset + (after & mask)])
+                after += 1
+            gone = window.evicted_count(policy, window.aggregate())
+            if gone > 0:
+                window.drop(gone)
+            lo += gone
+            out[i] = first = lo
+            i += 1
+        heads[s, start] = lo
+        ints[s, FIRST], ints[s, AFTER] = first, after
+        park(window, ints, floats, s)
+
+
+def lower_states(spec: Any, states: Any, exists: Any, results: Any, progress: Any) -> None:
+    """The result of each existing state. It begins at `progress`."""
     found, valid = results
-    x, y = column(state, states), column(result, found)
-    missing = 0
-    for i in range(len(exists)):
+    x, y = column(spec.state, states), column(spec.result, found)
+    for i in range(progress[0], len(exists)):
         progress[0] = i
         valid[i] = False
         if exists[i]:
-            emit(y, valid, i, monoid.lower(x[i]))
-        if not valid[i]:
-            missing += 1
-    return missing
+            emit(y, valid, i, spec.monoid.lower(x[i]))

@@ -1,15 +1,15 @@
-"""Run a structure on columns: compiled if the monoid and the data allow it, else interpreted, with the reason.
+"""Run a structure on columns: rows go in one by one, and a result comes out for each.
 
-columns ──▶ kinds ──▶ typed monoid ──▶ layouts ──▶ machine code (memory, disk, or compiled now)
-              │             │              │              │
-              └─────────────┴── any of these refuses ─────┴──▶ interpreted, one warning with the reason
+`slide`, `slide_many`, `steady`, `bulk` and `replay` drive structures that keep the order of rows; with a column of
+times `slide_timed`, `steady_timed` and `replay_timed` drive time-ordered structures. Times that are 64-bit integers or
+floats compile, and so do NumPy's datetimes, as integers. All others (Python's datetimes, strings, tuples) run
+interpreted, with a warning.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,83 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.aggregators.base import Aggregator, require
+from sash.aggregators.btree import BTreeNodes, checked_arity
 from sash.aggregators.in_order import INSERT, InOrder
 from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery, checked_ranges
-from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint_and_origin
-from sash.kernels.jit.compile import NotCompiled, is_switched_off, machine_code
+from sash.aggregators.time_ordered import TimeOrdered, require_time
 from sash.kernels.jit.numba_intrinsics import rebuild
-from sash.kernels.jit.numba_monoid import MonoidType, monoid_type
-from sash.kernels.jit.numba_struct import StructSpec, struct_spec_type, structure_key
-from sash.kernels.jit.state_layout import DTYPES, Layouts, NotColumnar, layouts
-from sash.kernels.loops import structure_loops
+from sash.kernels.jit.numba_struct import StructSpec
+from sash.kernels.jit.state_layout import DTYPES, NotColumnar
+from sash.kernels.loops import structure_loops, timed_loops
+from sash.kernels.loops.bound_kernel import BoundKernel, Use, kind_of, specify, warn_once
 from sash.monoids.algebra import Kind, Monoid
 
 Columns = tuple[Sequence[Any] | NDArray[Any], ...]
+Times = Sequence[Any] | NDArray[Any]
 
-
-class InterpretedWarning(UserWarning):
-    """An aggregate runs interpreted, a thousand times slower than compiled; the message has the reason."""
-
-
-def kind_of(column: Sequence[Any] | NDArray[Any]) -> Kind:
-    """The kind of a column. Raises NotColumnar if it holds anything but numbers of at most 64 bits."""
-    if not isinstance(column, np.ndarray):
-        raise NotColumnar(f"the input is a {type(column).__name__} of Python objects, not an array of numbers")
-    kind = _KINDS.get(column.dtype.str[1:])
-    if kind is None or isinstance(column, np.ma.MaskedArray):
-        raise NotColumnar(f"the input is {_article(column)} of {column.dtype}, which does not fit a 64-bit column")
-    return kind
-
-
-def time_kind(times: Sequence[Any] | NDArray[Any]) -> Kind:
-    """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
-    kind = kind_of(times)
-    if kind == "bool":
-        raise NotColumnar("the times are of type bool, which cannot be a time")
-    return kind
-
-
-_KINDS: dict[str, Kind] = {
-    "b1": "bool",
-    **dict.fromkeys(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), "int"),
-    **dict.fromkeys(("f2", "f4", "f8"), "float"),
-}
-
-
-def _article(column: NDArray[Any]) -> str:
-    return "a masked array" if isinstance(column, np.ma.MaskedArray) else "an array"
-
-
-def specify(structure: type[Aggregator], monoid: Monoid, kinds: tuple[Kind, ...], time: Kind = "int") -> StructSpec:
-    """The specification to compile for; `time` is the kind of times, if the structure has any.
-
-    Raises TypeError if the typed monoid lacks a property, NotColumnar if it has no layout, NotKeyed if it
-    depends on something without a key.
-    """
-    require(structure, monoid)
-    monoid = structure.form(monoid)
-    if monoid.interpreted_only:
-        raise NotColumnar(monoid.interpreted_only)
-    key, ours = fingerprint_and_origin(monoid)
-    if ours and (structure, key, kinds, time) in _specs:
-        return _specs[structure, key, kinds, time]
-    monoid(*(f"column {i}" for i in range(len(kinds))))  # raises TypeError, if it takes more columns or fewer
-    typed = monoid.typed(*kinds)
-    require(structure, typed)
-    typed_as = monoid_type(typed, key if typed is monoid else "")
-    if (typed_as, kinds) not in _layouts:
-        _layouts[typed_as, kinds] = layouts(typed, kinds)
-    found = _layouts[typed_as, kinds]
-    spec = StructSpec(structure, typed, found, struct_spec_type(structure_key(structure), typed_as, found, time))
-    if ours:
-        _specs[structure, key, kinds, time] = spec
-    return spec
-
-
-_specs: dict[tuple[type[Aggregator], str, tuple[Kind, ...], Kind], StructSpec] = {}
-"""Specs of our own monoids only: a user's may behave differently at the next call."""
-
-_layouts: dict[tuple[MonoidType, tuple[Kind, ...]], Layouts] = {}
+# --- Running a loop ---
 
 
 @dataclass(frozen=True)
@@ -119,6 +57,76 @@ class Results:
         return [value(i) if ok else None for i, ok in enumerate(self.valid)]
 
 
+def rows_of(columns: Columns) -> int:
+    """The number of rows. Raises ValueError if the columns differ in length: compiled code does not check it."""
+    if not isinstance(columns, tuple) or not columns:
+        raise TypeError(f"columns must be a tuple of at least one column; got {type(columns).__name__}")
+    for column in columns:
+        if isinstance(column, np.ndarray) and column.ndim != 1:
+            raise ValueError(f"a column must have one dimension; got an array of shape {column.shape}")
+    lengths = [len(column) for column in columns]
+    if len({*lengths}) > 1:
+        raise ValueError(f"the columns differ in length: {', '.join(map(str, lengths))} rows")
+    return lengths[0]
+
+
+def run(
+    structure: type[Aggregator],
+    monoid: Monoid,
+    columns: Columns,
+    loop: Any,
+    capacity: int,
+    plan: Any,
+    results: int,
+    times: Times | None = None,
+) -> Results:
+    """Run a loop of `structure_loops` or `timed_loops`, compiled or interpreted.
+
+    `capacity`: the largest size of the window; `times`, if any, become the first part of the plan.
+    """
+    require(structure, monoid)
+
+    def bind(structure: type[Aggregator], monoid: Monoid, _: Any) -> StructSpec:
+        time = "int" if times is None else time_kind(times)
+        return specify(structure, monoid, tuple(map(kind_of, columns)), time)
+
+    made: tuple[Any, ...] = ()
+
+    def prepare(kernel: BoundKernel) -> None:
+        nonlocal made
+        spec, of = kernel.specs[structure], times
+        if kernel.compiled:
+            out: Any = kernel.results(results), np.zeros(results, np.bool_)
+            of = None if times is None else np.ascontiguousarray(times, DTYPES[time_kind(times)])
+        else:
+            out = [None] * results, [False] * results
+            of = times.tolist() if isinstance(times, np.ndarray) else times
+        whole = plan if of is None else (of, *plan)
+        made = spec, spec.allocate(capacity), kernel.inputs(columns), whole, *out
+        kernel.code(loop, made)
+
+    kernel = BoundKernel(structure.form(monoid), None, Use((structure,), prepare), warn=False, bind=bind)
+    if not kernel.compiled:
+        warn_once(monoid, kernel.why_interpreted)
+        prepare(kernel)
+    spec, storage, *_, out, valid = made
+    left = kernel.code(loop, made)(*made)
+    if not kernel.compiled:
+        return Results(out, valid, None, lambda: left, kernel.why_interpreted)
+    return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
+
+
+def time_kind(times: Times) -> Kind:
+    """The kind of a column of times: ints or floats. Raises NotColumnar for others."""
+    kind = kind_of(times)
+    if kind == "bool":
+        raise NotColumnar("the times are of type bool, which cannot be a time")
+    return kind
+
+
+# --- Structures in order ---
+
+
 def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int) -> Results:
     """The aggregate of the last `width` rows at each row.
 
@@ -134,7 +142,7 @@ def slide(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int
     if width < 1:
         raise ValueError(f"a window must have at least one row; got a width of {width}")
     width = min(width, rows + 1)  # a wider window never evicts either, and this width fits 64 bits
-    return run(structure, monoid, columns, LoopCall(structure_loops.slide, min(width, rows), width, rows))
+    return run(structure, monoid, columns, structure_loops.slide, min(width, rows), width, rows)
 
 
 def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, ranges: Iterable[int]) -> Results:
@@ -161,8 +169,8 @@ def slide_many(structure: type[SuffixQuery], monoid: Monoid, columns: Columns, r
     longest_first = wanted[places]
     ranks = np.cumsum(np.diff(longest_first, prepend=longest_first[0]) != 0)
     plan = (longest_first, ranks, places)
-    call = LoopCall(structure_loops.slide_many, int(longest_first[0]), plan, rows * len(longest_first))
-    results = run(structure, monoid, columns, call)
+    longest, count = int(longest_first[0]), rows * len(longest_first)
+    results = run(structure, monoid, columns, structure_loops.slide_many, longest, plan, count)
     if isinstance(results.structure, RegisteredRanges):
         results.structure.register_tracked(wanted.tolist())
     return results
@@ -173,7 +181,7 @@ def steady(structure: type[InOrder], monoid: Monoid, columns: Columns, width: in
     rows, width = rows_of(columns), operator.index(width)
     if not 1 <= width < rows:
         raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
-    return run(structure, monoid, columns, LoopCall(structure_loops.steady, width, width, rows - width))
+    return run(structure, monoid, columns, structure_loops.steady, width, width, rows - width)
 
 
 def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int, step: int) -> Results:
@@ -190,8 +198,8 @@ def bulk(structure: type[InOrder], monoid: Monoid, columns: Columns, width: int,
     rows, width, step = rows_of(columns), operator.index(width), operator.index(step)
     if width < 1 or step < 1 or width + step > rows:
         raise ValueError(f"{rows} rows do not fill a window of {width} and batches of {step}")
-    call = LoopCall(structure_loops.bulk, width + step, (width, step), (rows - width) // step)
-    return run(structure, monoid, columns, call)
+    plan, rounds = (width, step), (rows - width) // step
+    return run(structure, monoid, columns, structure_loops.bulk, width + step, plan, rounds)
 
 
 def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operations: NDArray[np.int8]) -> Results:
@@ -207,87 +215,145 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
     if inserts.sum() > rows:
         raise IndexError(f"the operations insert {inserts.sum()} rows; there are {rows}")
     largest = int(sizes.max(initial=0))
-    return run(structure, monoid, columns, LoopCall(structure_loops.replay, largest, operations, len(operations)))
+    return run(structure, monoid, columns, structure_loops.replay, largest, operations, len(operations))
 
 
-def rows_of(columns: Columns) -> int:
-    """The number of rows. Raises ValueError if the columns differ in length: compiled code does not check it."""
-    if not isinstance(columns, tuple) or not columns:
-        raise TypeError(f"columns must be a tuple of at least one column; got {type(columns).__name__}")
-    for column in columns:
-        if isinstance(column, np.ndarray) and column.ndim != 1:
-            raise ValueError(f"a column must have one dimension; got an array of shape {column.shape}")
-    lengths = [len(column) for column in columns]
-    if len({*lengths}) > 1:
-        raise ValueError(f"the columns differ in length: {', '.join(map(str, lengths))} rows")
-    return lengths[0]
+# --- Time-ordered structures ---
 
 
-@dataclass(frozen=True)
-class LoopCall:
-    """A loop of `structure_loops` or `timed_loops` with its arguments besides the rows."""
+def with_arity(structure: type[TimeOrdered], min_arity: int | None) -> type[TimeOrdered]:
+    """The structure with another min-arity, a constant in compiled code."""
+    if min_arity is None or not issubclass(structure, BTreeNodes) or min_arity == structure.min_arity:
+        return structure
+    chosen = structure, checked_arity(min_arity)
+    if chosen not in _chosen:
+        names = ("__module__", "__qualname__", "__doc__")
+        members = {name: getattr(structure, name) for name in names}
+        _chosen[chosen] = type(structure.__name__, (structure,), {**members, "min_arity": chosen[1]})
+    return _chosen[chosen]
 
-    kernel: Any
-    capacity: int
-    """The largest size of the window."""
-    argument: Any
-    results: int
-    times: Sequence[Any] | NDArray[Any] | None = None
-    """The times of rows, if any: the first part of the argument."""
+
+_chosen: dict[tuple[type[TimeOrdered], int], type[TimeOrdered]] = {}
 
 
-def run(structure: type[Aggregator], monoid: Monoid, columns: Columns, call: LoopCall) -> Results:
-    """Run a loop, compiled or interpreted."""
-    require(structure, monoid)
-    times, argument = call.times, call.argument
+def slide_timed(
+    structure: type[TimeOrdered],
+    monoid: Monoid,
+    times: Times,
+    columns: Columns,
+    size: Any,
+    min_arity: int | None = None,
+) -> Results:
+    """The aggregate, at each row, of the rows so far whose times are less than `size` before the latest.
+
+    Rows may arrive in any order. A row that is too old for the window changes nothing.
+
+    >>> import numpy as np
+    >>> from sash.aggregators import FiBA
+    >>> from sash.monoids import Max
+    >>> slide_timed(FiBA, Max(), np.array([1, 4, 2, 6]), (np.array([5.0, 1.0, 3.0, 0.0]),), 4).to_list()
+    [5.0, 5.0, 5.0, 1.0]
+
+    Raises ValueError for times that are None or NaN, for columns of different lengths and for a size below 0.
+    """
+    rows = rows_of((times, *columns))
+    _require_times(times)
+    if not size > type(size)():
+        raise ValueError(f"a time window must have a length above 0; got {size!r}")
+    times, size = _counted(times, size)
+    capacity, *plan = _longest(times, size)
+    structure = with_arity(structure, min_arity)
+    return run(structure, monoid, columns, timed_loops.slide_timed, capacity, tuple(plan), rows, times)
+
+
+def _counted(times: Times, size: Any) -> tuple[Times, Any]:
+    """Convert NumPy's datetimes and a length to integers of the finer of their units; others are unchanged."""
+    if not isinstance(times, np.ndarray) or times.dtype.kind != "M":
+        return times, size
+    length = np.timedelta64(size)
+    unit, _ = np.datetime_data(np.promote_types(f"m8[{np.datetime_data(times.dtype)[0]}]", length.dtype))
+    return times.astype(f"M8[{unit}]").astype(np.int64), int(length.astype(f"m8[{unit}]").astype(np.int64))
+
+
+def _longest(times: Times, size: Any) -> tuple[int, Any, Any]:
+    """The greatest number of times in a window of this length; the length; the least time to subtract it from."""
     try:
-        time = "int" if times is None else time_kind(times)
-        spec = specify(structure, monoid, tuple(kind_of(column) for column in columns), time)
-        plan = argument if times is None else (_contiguous(times, time), *argument)
-        inputs = tuple(map(_contiguous, columns, spec.layouts.inputs.leaves))
-        storage = spec.allocate(call.capacity)
-        out, valid = spec.layouts.result.allocate(call.results), np.zeros(call.results, np.bool_)
-        arguments = (spec, storage, inputs, plan, out, valid)
-        code = machine_code(call.kernel, spec.compiled_as, arguments)
-    except (NotColumnar, NotKeyed, NotCompiled) as error:
-        plan = argument if times is None else (_objects(times), *argument)
-        why = str(error)
-        warn_once(monoid, why)
-        rows = list(zip(*(_objects(column) for column in columns), strict=True))
-        results, flags = [None] * call.results, [False] * call.results
-        window = call.kernel(Interpreted(structure, structure.form(monoid)), None, rows, plan, results, flags)
-        return Results(results, flags, None, lambda: window, why)
-    left = code(*arguments)
-    return Results(out, valid, spec, lambda: rebuild(spec, storage, left))
+        kind = time_kind(times)
+    except NotColumnar:
+        return len(times), size, min(times, default=None)
+    ordered = np.sort(times)
+    if not len(ordered):
+        return 0, DTYPES[kind](1), DTYPES[kind](0)
+    if kind == "int":
+        size = min(operator.index(size), int(ordered[-1]) - int(ordered[0]) + 1)  # a longer window has no more rows
+        if size >= 2**63:
+            raise ValueError(f"a window over 64-bit integers must be shorter than 2**63; got {size}")
+        least: Any = size - 2**63
+        spread = ordered.astype(np.uint64) - ordered.astype(np.uint64)[0]  # signed differences may overflow
+        starts = np.searchsorted(spread, spread - np.minimum(spread, np.uint64(size)), "left")
+    else:
+        size, least = float(size), -np.inf
+        starts = np.searchsorted(ordered, ordered - size, "left")
+    return int((np.arange(len(ordered)) - starts).max()) + 1, DTYPES[kind](size), DTYPES[kind](least)
 
 
-def _contiguous(column: Any, kind: Kind) -> NDArray[Any]:
-    return np.ascontiguousarray(column, DTYPES[kind])
+def steady_timed(
+    structure: type[TimeOrdered],
+    monoid: Monoid,
+    times: Times,
+    columns: Columns,
+    width: int,
+    min_arity: int | None = None,
+) -> Results:
+    """Rounds of evict (the oldest), insert and query on a window of `width` rows: results from row `width` on.
+
+    Raises ValueError for fewer rows, and for times that are not distinct: the window would not stay full.
+    """
+    rows, width = rows_of((times, *columns)), operator.index(width)
+    _require_times(times)
+    if not 1 <= width < rows:
+        raise ValueError(f"a steady window needs 1 to {rows - 1} rows here; got a width of {width}")
+    if len({*times.tolist()} if isinstance(times, np.ndarray) else {*times}) < rows:
+        raise ValueError("a steady window needs distinct times")
+    structure = with_arity(structure, min_arity)
+    return run(structure, monoid, columns, timed_loops.steady_timed, width, (width,), rows - width, times)
 
 
-@dataclass(frozen=True)
-class Interpreted:
-    """A StructSpec for an interpreted run, without layouts."""
+def replay_timed(
+    structure: type[TimeOrdered],
+    monoid: Monoid,
+    columns: Columns,
+    operations: NDArray[np.int8],
+    times: Times,
+    until: Times,
+) -> Results:
+    """The aggregate after each operation of `timed_loops`: that of the window, for BETWEEN that from times to until.
 
-    structure: type[Aggregator]
-    monoid: Monoid
-    inputs: None = None
-    state: None = None
-    result: None = None
+    Each operation has a time, which EVICT ignores, and an end, which only BETWEEN reads. EVICT on an empty window does
+    nothing. Raises IndexError if the operations insert beyond the last row.
+    """
+    rows, operations = rows_of(columns), np.ascontiguousarray(operations, np.int8)
+    rows_of((operations, times, until))
+    _require_times(times)
+    _require_times(until)
+    inserts = int((operations == INSERT).sum())
+    if inserts > rows:
+        raise IndexError(f"the operations insert {inserts} rows; there are {rows}")
+    if isinstance(times, np.ndarray) and isinstance(until, np.ndarray) and times.dtype != until.dtype:
+        raise TypeError(f"times and until must have the same type; got {times.dtype} and {until.dtype}")
+    ends = until if not isinstance(times, np.ndarray) else np.ascontiguousarray(until)
+    plan = operations, ends
+    return run(structure, monoid, columns, timed_loops.replay_timed, inserts, plan, len(operations), times)
 
 
-def _objects(column: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
-    return column.tolist() if isinstance(column, np.ndarray) else column
-
-
-_warned: set[str] = set()
-
-
-def warn_once(what: Any, why: str) -> None:
-    """Warn once per process and reason that an aggregate or a policy runs interpreted, unless Numba is disabled."""
-    if is_switched_off():
-        return
-    message = f"{what!r} runs interpreted: {why}"
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, InterpretedWarning, stacklevel=4)
+def _require_times(times: Times) -> None:
+    """Raises ValueError for a time that is None or NaN, TypeError for one without an order."""
+    if isinstance(times, np.ndarray) and times.dtype.kind in "iufbM":
+        if (
+            times.dtype.kind in "fM"
+            and (missing := np.isnat(times) if times.dtype.kind == "M" else np.isnan(times)).any()
+        ):
+            require_time(times[missing.argmax()])
+    else:
+        for time in times:
+            require_time(time)

@@ -10,6 +10,9 @@ The loops over whole columns of states: plain Python, compiled on columns or int
 
 lift_rows      rows to states; a null row is the identity
 slide_ranges   a result for each range of states, whose starts and ends never decrease
+
+Loops that call one function of a monoid for each element, for `check_laws`, run only compiled: lift_each, lower_each,
+combine_each, inverse_each, picks_right_each.
 """
 
 from __future__ import annotations
@@ -126,17 +129,19 @@ def emit(out: Any, valid: Any, i: int, result: Any) -> None:
 # --- Range loops ---
 
 
-def lift_rows(monoid: Any, inputs: Any, rows: Any, non_null: Any, state: Any, out: Any) -> None:
+def lift_rows(spec: Any, rows: Any, non_null: Any, out: Any, progress: Any) -> None:
     """Fill `out` with the states of rows, and the identity for those that are null."""
-    x, y = column(inputs, rows), column(state, out)
+    monoid = spec.monoid
+    x, y = column(spec.inputs, rows), column(spec.state, out)
     for i in range(len(non_null)):
+        progress[0] = i
         if non_null[i]:
             y[i] = monoid.lift(*x[i])
         else:
             y[i] = monoid.identity
 
 
-def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any) -> Any:
+def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, valid: Any, progress: Any) -> None:
     """Fill `out` with the result over the states [los[i], his[i]) for each i that is wanted.
 
     Neither bound ever decreases. States between two ranges are never inserted.
@@ -151,6 +156,7 @@ def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, va
         if not wanted[i]:
             valid[i] = False
             continue
+        progress[0] = i
         lo, hi = los[i], his[i]
         while first < lo and first < after:
             window.pop()
@@ -161,4 +167,36 @@ def slide_ranges(spec: Any, storage: Any, states: Any, bounds: Any, out: Any, va
             window.push(x[after])
             after += 1
         emit(y, valid, i, monoid.lower(window.aggregate()))
-    return stop(window)
+
+
+# --- Functions of a monoid ---
+
+
+def lift_each(spec: Any, rows: Any, out: Any, valid: Any) -> None:
+    x, y = column(spec.inputs, rows), column(spec.state, out)
+    for i in range(len(valid)):
+        emit(y, valid, i, spec.monoid.lift(*x[i]))
+
+
+def lower_each(spec: Any, states: Any, out: Any, valid: Any) -> None:
+    a, y = column(spec.state, states), column(spec.result, out)
+    for i in range(len(valid)):
+        emit(y, valid, i, spec.monoid.lower(a[i]))
+
+
+def combine_each(spec: Any, left: Any, right: Any, out: Any, valid: Any) -> None:
+    a, b, y = column(spec.state, left), column(spec.state, right), column(spec.state, out)
+    for i in range(len(valid)):
+        emit(y, valid, i, spec.monoid.combine(a[i], b[i]))
+
+
+def inverse_each(spec: Any, total: Any, oldest: Any, out: Any, valid: Any) -> None:
+    a, b, y = column(spec.state, total), column(spec.state, oldest), column(spec.state, out)
+    for i in range(len(valid)):
+        emit(y, valid, i, spec.monoid.inverse(a[i], b[i]))
+
+
+def picks_right_each(spec: Any, left: Any, right: Any, out: Any, valid: Any) -> None:
+    a, b = column(spec.state, left), column(spec.state, right)
+    for i in range(len(valid)):
+        emit(out[0], valid, i, spec.monoid.picks_right(a[i], b[i]))
