@@ -6,9 +6,21 @@ pyspark, and a package that is not installed does not turn every call into `Any`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    SupportsIndex,
+    TypedDict,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 
@@ -18,8 +30,12 @@ from sash.windows.duration import DurationLike
 from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from sash.plan.options import Options
     from sash.windows.arguments import Length
+    from sash.windows.specs import Closed
 
 Emit = Literal["final", "changes", "eager"]
 """When results are emitted."""
@@ -147,3 +163,83 @@ class QueryChanges(TypedDict, total=False):
     retract: str | None
     min_periods: int
     options: Options | None
+
+
+class SpineArguments(TypedDict, total=False):
+    """How a query runs on a spine."""
+
+    closed: Closed
+    spine_by: Columns | None
+    spine_on: str | None
+
+
+# --- Functions of frames: what they take is declared once, and the types of their results by kind of frame ---
+
+P = ParamSpec("P")
+S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Takes(Protocol[P]):
+    def __call__(self, data: Any, *args: P.args, **named: P.kwargs) -> Any: ...
+
+
+class OfFrame(Protocol[P]):
+    """A function of data: the same kind of frame comes back."""
+
+    @overload
+    def __call__(self, data: dict[str, ArrayT], *args: P.args, **named: P.kwargs) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(self, data: Mapping[str, Sequence[Any]], *args: P.args, **named: P.kwargs) -> dict[str, list[Any]]: ...
+    @overload
+    def __call__(self, data: FrameT, *args: P.args, **named: P.kwargs) -> FrameT: ...
+    @overload
+    def __call__(
+        self, data: Iterator[pa.RecordBatch], *args: P.args, **named: P.kwargs
+    ) -> Iterator[pa.RecordBatch]: ...
+    @overload
+    def __call__(self, data: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
+
+
+class _TakesSpine(Protocol[P]):
+    def __call__(self, spine: Any, *args: P.args, **named: P.kwargs) -> Any: ...
+
+
+class OfSpine(Protocol[P]):
+    """A function of a spine: the same kind of frame comes back."""
+
+    @overload
+    def __call__(self, spine: dict[str, ArrayT], *args: P.args, **named: P.kwargs) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(
+        self, spine: Mapping[str, Sequence[Any]], *args: P.args, **named: P.kwargs
+    ) -> dict[str, list[Any]]: ...
+    @overload
+    def __call__(self, spine: FrameT, *args: P.args, **named: P.kwargs) -> FrameT: ...
+    @overload
+    def __call__(self, spine: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
+
+
+def of_frame(function: _Takes[P]) -> OfFrame[P]:
+    """The function, with the types of its results."""
+    return function
+
+
+def of_spine(function: _TakesSpine[P]) -> OfSpine[P]:
+    """The function, with the types of its results."""
+    return function
+
+
+def arguments_of(
+    function: OfFrame[P] | OfSpine[P],
+) -> Callable[[Callable[Concatenate[S, ...], R_co]], Callable[Concatenate[S, P], R_co]]:
+    """Give a method the arguments of a function, whose first one is the object of the method."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        _, *parameters = inspect.signature(function).parameters.values()
+        own = inspect.signature(method)
+        this = next(iter(own.parameters.values()))
+        method.__signature__ = own.replace(parameters=[this, *parameters])  # type: ignore[attr-defined]
+        return method
+
+    return decorate

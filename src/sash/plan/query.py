@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Late,
         Mode,
         QueryChanges,
+        SpineArguments,
         Windows,
     )
     from sash.plan.bound_query import BoundQuery
@@ -307,44 +308,16 @@ class Query:
 
     @overload
     def as_of(
-        self,
-        spine: dict[str, ArrayT],
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
+        self, spine: dict[str, ArrayT], events: EventFrame, **how: Unpack[SpineArguments]
     ) -> dict[str, NDArray[Any]]: ...
     @overload
     def as_of(
-        self,
-        spine: Mapping[str, Sequence[Any]],
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
+        self, spine: Mapping[str, Sequence[Any]], events: EventFrame, **how: Unpack[SpineArguments]
     ) -> dict[str, list[Any]]: ...
     @overload
-    def as_of(
-        self,
-        spine: FrameT,
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
-    ) -> FrameT: ...
+    def as_of(self, spine: FrameT, events: EventFrame, **how: Unpack[SpineArguments]) -> FrameT: ...
     @overload
-    def as_of(
-        self,
-        spine: ArrowStream,
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
-    ) -> pa.Table: ...
+    def as_of(self, spine: ArrowStream, events: EventFrame, **how: Unpack[SpineArguments]) -> pa.Table: ...
     def as_of(
         self,
         spine: Any,
