@@ -1075,7 +1075,6 @@ def pct_change(x: ColumnLike, /, *, n: int = 1, where: Condition = None) -> Boun
 # --- Functions ---
 
 __all__ = [
-    "AGGREGATES",
     "all",
     "any",
     "approx_distinct",
