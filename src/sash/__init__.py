@@ -15,7 +15,7 @@
 `sash.pipeline`     `sash.pipe`: from files or Kafka to files or Kafka, exactly once (*)
 `sash.cli`          `sash.sql`: windows in SQL; `sash.plot`: pictures of them; `sash.live_page`: running queries in a
                     browser (*)
-`sash.testing`      laws of aggregates, for tests of your own; `Reference`, which the engine is tested against
+`sash.testing`      laws of aggregates, for tests of your own; `Reference`, which the engine is tested against (*)
 
 (*) `import sash` does not load these: they are loaded when first used.
 """
@@ -24,7 +24,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from sash import aggregators, monoids, plan, testing, windows
+from sash import aggregators, monoids, plan, windows
 from sash.expressions.parser import expr
 from sash.loop import Window
 from sash.monoids import functions as _functions
@@ -34,6 +34,7 @@ from sash.plan import Options, Queries, Query, as_of, rolling
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 if _TYPE_CHECKING:
+    from sash import testing
     from sash.cli.page.live_page import live_page
     from sash.cli.plots import plot
     from sash.cli.sql import sql
@@ -78,7 +79,7 @@ _LAZY_NAMES = {
 }
 """Modules of names that `import sash` does not load."""
 
-_LAZY_PACKAGES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores"}
+_LAZY_PACKAGES = {"cli", "engine", "frames", "kernels", "pipeline", "spark", "stores", "testing"}
 """Packages that `import sash` does not load: they import more than most programs need."""
 
 

@@ -1,16 +1,13 @@
 """Mergeable sketches of Apache DataSketches: approximate aggregates in little space, within an error bound.
 
-A state is a native sketch and the few values that came after it. Values are collected in a tuple until there are
-KEPT
-of them, then a copy of the sketch takes all of them; states are immutable. For single events into a large state
-this is
+A state is a native sketch and the few values that came after it. Values are collected in a tuple until there are KEPT
+of them, then a copy of the sketch takes all of them; states are immutable. For single events into a large state this is
 3.5 times as fast as a copy per event for `approx_distinct`, 8 times for `frequent_items`.
 
     state        native: 1,000,000 values     kept: "a", "q", "b"
     combine      native + native              kept + kept, or all into the new native
 
-Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when
-it
+Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when it
 samples (more than about k values): its algorithm, KLL, is randomised.
 
 The table in `sketches.py` defines equal values: 1, 1.0 and True are one value, NaN is one value. Nulls are skipped.

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node
 from sash.monoids.algebra import Domain
 from sash.plan.derived_columns import inputs_of
@@ -22,8 +24,6 @@ from sash.windows.slide_policy import Policy
 from sash.windows.specs import Delta, Punctuation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.query import Query
 
 
@@ -102,8 +102,6 @@ _TYPES: dict[Domain, str] = {"int": "int64", "bool": "bool", "text": "string"}
 
 def default_schema(query: Query) -> pa.Schema:
     """A schema on which the query could run, with the columns that it names."""
-    import pyarrow as pa
-
     asked: dict[str, list[Domain]] = {}
     fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
     overs = [bound for window in query.all_windows.values() if isinstance(window, Policy) for bound in window.over]
@@ -132,8 +130,6 @@ def default_schema(query: Query) -> pa.Schema:
 
 
 def _time(query: Query) -> pa.DataType:
-    import pyarrow as pa
-
     lengths = [query.lateness, query.forget, query.ahead]
     leaves = [leaf for aggregated in query.aggregates.values() for leaf in aggregated.leaves()]
     lengths += [halflife_of(leaf.monoid, repr(leaf)) for leaf in leaves]

@@ -25,10 +25,8 @@ Encode single values as bytes: for each exact type a tag, a writer, and a reader
     y  date                Y  datetime            h  time            p      timedelta
                            P  pandas.Timestamp                       Q      pandas.Timedelta
 
-A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the
-value
-and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name,
-or
+A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the value
+and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name, or
 the key of a zone.
 
 Encode the states of user-defined aggregates as bytes, without pickle. In this order:

@@ -12,12 +12,9 @@ page, and keep those alive.
 Read record batches from untrusted bytes: only valid ones are returned.
 
 Arrow trusts the metadata of a batch, so the metadata is checked first. Compressed buffers are refused: sash writes
-none, and a few bytes of them may expand to gigabytes. So are buffers that are not aligned to 8 bytes, because
-compiled
-loops read them as words. Then the values are validated: offsets of text and lists do not decrease and stay within
-the
-data, text is UTF-8, and there are as many nulls as the metadata says. 512 rows of four columns, one of them text,
-take
+none, and a few bytes of them may expand to gigabytes. So are buffers that are not aligned to 8 bytes, because compiled
+loops read them as words. Then the values are validated: offsets of text and lists do not decrease and stay within the
+data, text is UTF-8, and there are as many nulls as the metadata says. 512 rows of four columns, one of them text, take
 14 µs.
 
 The metadata is a flatbuffer, which Arrow verifies when it reads the message:
@@ -58,8 +55,7 @@ Check the metadata of a page: which fields it has, of which type, in which range
     FIELDS = {"rows": integer(0), "mode": one_of("rows", "sorted"), "token": text(), "held": optional(integer())}
     check_meta(meta, FIELDS, "page 'header'")
 
-A checksum detects accidental damage only. A crafted page can have a valid checksum, so each field is checked before
-it
+A checksum detects accidental damage only. A crafted page can have a valid checksum, so each field is checked before it
 is used.
 """
 

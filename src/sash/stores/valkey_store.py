@@ -19,8 +19,7 @@ by a restart or a failover.
 
 A connection to Valkey or Redis: calls have a timeout, and errors name the server.
 
-A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must
-be
+A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must be
 safe to repeat.
 """
 

@@ -9,13 +9,12 @@ Within a group the rows are compared in order, or as a multiset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from sash.monoids.algebra import agree
 from sash.testing.window_oracle import alike, python_values
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOLERANCE = 1e-12
 """The relative tolerance of floats: the order of additions differs between hosts."""
@@ -70,8 +69,6 @@ def as_rows(data: Any, without: Sequence[str] = ()) -> Rows:
 
 
 def _batches(data: Any) -> list[pa.RecordBatch]:
-    import pyarrow as pa
-
     return [data] if isinstance(data, pa.RecordBatch) else data.to_batches()
 
 

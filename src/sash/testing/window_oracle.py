@@ -1,7 +1,6 @@
 """Windows by their definition: the rows of each window, found by scanning all rows of the key.
 
-The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time,
-then
+The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time, then
 tie-breakers, then arrival. Two functions:
 
     per_row(spec, rows)     for each row, the rows of the window that ends at it
@@ -42,6 +41,9 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.types as is_
+
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.custom import Custom
@@ -50,8 +52,6 @@ from sash.monoids.null_rows import NullRows
 from sash.windows.calendar import tzinfo_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.bound_query import AggregateSpec, BoundQuery, TimeAxis
     from sash.plan.time_axis import Number
     from sash.windows.calendar import CalendarGrid, CalendarLength
@@ -530,8 +530,6 @@ def _ranked(spec: AggregateSpec, column: int, value: Any) -> Any:
     """An input as an aggregate gets it: a category with its rank, nanoseconds in a user's aggregate as objects."""
     order, kind = spec.order(column), spec.types[column]
     if isinstance(spec.monoid, Custom) and isinstance(value, int) and getattr(kind, "unit", "") == "ns":
-        import pyarrow as pa
-
         return pa.scalar(value, kind).as_py()
     return value if order is None or value is None else Category(order.index(value), value)
 
@@ -578,8 +576,6 @@ def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
 
 def derived_values(tree: Node, kind: pa.DataType, batch: pa.RecordBatch) -> list[Any]:
     """The values of an expression, row by row."""
-    import pyarrow as pa
-
     return python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
 
 
@@ -635,8 +631,6 @@ def latest_allowed(bound_query: BoundQuery, clock: Callable[[], float]) -> Numbe
 
 def clock_time(kind: pa.DataType, seconds: float) -> int:
     """The clock in units of a column of timestamps or dates, rounded down."""
-    import pyarrow.types as types
-
-    if types.is_timestamp(kind):
+    if is_.is_timestamp(kind):
         return math.floor(seconds * PER_SECOND[kind.unit])
-    return math.floor(seconds / 86_400 if types.is_date32(kind) else seconds * 1000)
+    return math.floor(seconds / 86_400 if is_.is_date32(kind) else seconds * 1000)
