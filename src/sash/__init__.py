@@ -43,31 +43,10 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Count",
-    "Delta",
-    "Lifetime",
-    "Options",
-    "Policy",
-    "Punctuation",
-    "Queries",
-    "Query",
-    "Session",
-    "Time",
-    "Window",
-    "aggregators",
-    "as_of",
-    "expr",
-    "live_page",
-    "monoid",
-    "monoids",
-    "pipe",
-    "plan",
-    "plot",
-    "rolling",
-    "sql",
-    "testing",
-    "windows",
-]
+    "Count", "Delta", "Lifetime", "Options", "Policy", "Punctuation", "Queries", "Query", "Session", "Time", "Window",
+    "aggregators", "as_of", "expr", "live_page", "monoid", "monoids", "pipe", "plan", "plot", "rolling", "sql",
+    "testing", "windows",
+]  # fmt: skip
 __all__ += _functions.__all__
 
 

@@ -27,6 +27,7 @@ from sash.cli.job_commands import Changes
 from sash.cli.terminal import write_error
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
+from sash.monoids.functions import AGGREGATES
 from sash.plan.query import Query
 from sash.windows import Count, Time
 from sash.windows.duration import UNITS
@@ -37,16 +38,8 @@ if TYPE_CHECKING:
 
 # --- Bench rivals ---
 
-FUNCTIONS = {
-    "Max": "max",
-    "Min": "min",
-    "Sum": "sum",
-    "Mean": "mean",
-    "Median": "median",
-    "Std": "std",
-    "Var": "var",
-}
-"""By class of the monoid: the aggregates that all rivals have, with their names in pandas and polars."""
+FUNCTIONS = frozenset(("max", "min", "sum", "mean", "median", "std", "var"))
+"""The aggregates that all rivals have, by their names here, in pandas and in polars."""
 
 IN_SQL = {"mean": "avg", "std": "stddev_samp", "var": "var_samp"}
 
@@ -93,8 +86,8 @@ def _function(one: Any) -> tuple[str, str] | None:
     """The function and the column of an aggregate; None if not all rivals have it."""
     if not isinstance(one, Bound) or not one.is_plain or one.window is not None:
         return None
-    name = FUNCTIONS.get(type(one.monoid).__name__)
-    if name is None or getattr(one.monoid, "ddof", 1) != 1 or len(one.columns) != 1:
+    name = one.monoid.name
+    if AGGREGATES.get(name) is not type(one.monoid) or name not in FUNCTIONS or getattr(one.monoid, "ddof", 1) != 1:
         return None
     return name, str(one.columns[0])
 

@@ -19,7 +19,7 @@ from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.columnar import AggregateError
 from sash.kernels.loops.lowering_kernel import LoweringKernel
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.unlowered import Unlowered
+from sash.monoids.null_rows import Unlowered
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.state_sharing import SUM_IN_MEAN, Member
 

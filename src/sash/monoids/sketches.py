@@ -11,15 +11,12 @@ Estimates depend on the grouping of values, within the bounds. Those of `approx_
 samples (more than about k values): its algorithm, KLL, is randomised.
 
 The table in `sketches.py` defines equal values: 1, 1.0 and True are one value, NaN is one value. Nulls are skipped.
-`dump`
-writes a header of ours around the bytes of DataSketches.
+`dump` writes a header of ours around the bytes of DataSketches.
 
 Validate the bytes of native sketches before DataSketches reads them.
 
-DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it,
-and
-a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with
-each
+DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it, and
+a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with each
 other; a mismatch is a ValueError.
 
     HLL     preamble 8 │ list of coupons; or 12 │ set of coupons; or 40 │ a register a byte

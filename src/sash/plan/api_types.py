@@ -51,25 +51,9 @@ Failed = Literal["error", "side"]
 """What the choice of a structure optimizes."""
 
 StructureName = Literal[
-    "Recalc",
-    "SubtractOnEvict",
-    "TwoStacks",
-    "TwoStacksLite",
-    "ABA",
-    "DABA",
-    "DABALite",
-    "FlatFAT",
-    "BInt",
-    "FlatFIT",
-    "SlickDequeInv",
-    "SlickDequeNonInv",
-    "LogMTA",
-    "AMTA",
-    "CountedTree",
-    "FrequencyTree",
-    "FiBA",
-    "AugmentedBTree",
-]
+    "Recalc", "SubtractOnEvict", "TwoStacks", "TwoStacksLite", "ABA", "DABA", "DABALite", "FlatFAT", "BInt", "FlatFIT",
+    "SlickDequeInv", "SlickDequeNonInv", "LogMTA", "AMTA", "CountedTree", "FrequencyTree", "FiBA", "AugmentedBTree",
+]  # fmt: skip
 """The structures of `sash.aggregators`, by name."""
 
 Columns = str | list[str] | tuple[str, ...]

@@ -1,9 +1,7 @@
 """The schema that `explain` assumes if none is given.
 
-Each column gets the simplest type that all its readers admit: the time column is a timestamp if a size or other
-length
-is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or
-integers.
+Each column gets the simplest type that all its readers admit: the time column is a timestamp if a size or other length
+is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or integers.
 
 Guess the types of columns in expressions, from the operators and literals beside them: for `explain` alone.
 """
@@ -32,19 +30,8 @@ if TYPE_CHECKING:
 _NUMBERS = ("+", "-", "*", "/", "//", "%", "negate", "abs", "sign", "round", "floor", "ceil", "sqrt", "exp", "ln")
 _FLOATS = ("log", "log2", "log10", "power", "isnan", "isinf", "isfinite")
 _TEXTS = (
-    "like",
-    "ilike",
-    "||",
-    "concat",
-    "upper",
-    "lower",
-    "trim",
-    "ltrim",
-    "rtrim",
-    "length",
-    "substr",
-    "starts_with",
-)
+    "like", "ilike", "||", "concat", "upper", "lower", "trim", "ltrim", "rtrim", "length", "substr", "starts_with",
+)  # fmt: skip
 _TIMES = ("year", "quarter", "month", "day", "dow", "hour", "minute", "second", "epoch")
 _OPERANDS = {
     **dict.fromkeys((*_NUMBERS, *_FLOATS), "double"),

@@ -48,16 +48,8 @@ if TYPE_CHECKING:
     from sash.windows.specs import Closed
 
 
-_OPTIONAL = {
-    "lateness": None,
-    "emit": "final",
-    "late": "drop",
-    "forget": None,
-    "ahead": None,
-    "retract": None,
-    "min_periods": 0,
-}
-"""Arguments that `repr` omits if they have their defaults."""
+_DEFAULTS = {"emit": "final", "late": "drop", "min_periods": 0}
+"""The defaults of optional arguments, if not None: `repr` omits them."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -130,10 +122,8 @@ class Query:
         options: Options | None = None,
         **aggregates: Aggregated,
     ) -> None:
-        given: dict[str, Any] = {"by": by, "on": on, "lateness": lateness, "emit": emit, "late": late}
-        given |= {"forget": forget, "ahead": ahead, "retract": retract, "options": options}
-        given |= {"min_periods": min_periods}
-        for name, value in given.items():
+        given = (by, on, lateness, emit, late, forget, ahead, retract, min_periods, options)
+        for name, value in zip(validation.ARGUMENTS[1:], given, strict=True):
             validation.not_an_aggregate(name, value)
         values: dict[str, Any] = {
             "windows": {} if windows is None else validation.windows(windows),
@@ -184,10 +174,9 @@ class Query:
 
     def arguments(self, **changes: Unpack[QueryChanges]) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
-        names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "min_periods", "options")
-        kept = {name: getattr(self, name) for name in names}
-        windows = self.windows.get("", self.windows) or None
-        return {"windows": windows, **kept, **self.aggregates, **changes}
+        given = {name: getattr(self, name) for name in validation.ARGUMENTS}
+        given["windows"] = self.windows.get("", self.windows) or None
+        return {**given, **self.aggregates, **changes}
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Bind the query to columns of these types: sizes in units, aggregates with types.
@@ -352,7 +341,7 @@ class Query:
 
     def _meaning(self) -> tuple[Any, ...]:
         # as tuples, because the order of windows and of aggregates is that of the result columns
-        scalars = tuple(getattr(self, name) for name in ("by", "on", *_OPTIONAL, "options"))
+        scalars = tuple(getattr(self, name) for name in validation.ARGUMENTS if name != "windows")
         return (*scalars, tuple(self.windows.items()), tuple(self.aggregates.items()))
 
     def __repr__(self) -> str:
@@ -362,9 +351,9 @@ class Query:
             value = getattr(self, name)
             if value:
                 arguments.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
-        for name, default in _OPTIONAL.items():
+        for name in (*validation.STREAMS, "min_periods"):
             value = getattr(self, name)
-            if value != default:
+            if value != _DEFAULTS.get(name):
                 arguments.append(f"{name}={validation.format_value(value)}")
         if self.options != Options():
             arguments.append(f"options={self.options!r}")

@@ -137,9 +137,6 @@ def rolling(
 
 # --- As of ---
 
-STREAMS = ("lateness", "emit", "late", "forget", "ahead", "retract")
-"""The parameters of Query that `as_of` does not have."""
-
 
 @of_spine
 @aggregates_named
@@ -191,7 +188,7 @@ def as_of(
     for name, value in given.items():
         validation.not_an_aggregate(name, value)
     made: dict[str, Any] = dict(aggregates)
-    for name in STREAMS:
+    for name in validation.STREAMS:
         if name in made:
             validation.not_an_aggregate(name, made[name])
             raise TypeError(f"as_of() has no {name}=, which is for streams: leave it out")

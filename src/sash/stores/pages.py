@@ -5,8 +5,7 @@
                         └─ batch 2    …
 
 The schemas are not in the page: the fingerprint identifies them. That saves 8 µs of a write and 5 µs of a read; 512
-rows of 4 columns take some 17 µs each way, 5 of them for the checksum. Batches are read in place from the bytes of
-the
+rows of 4 columns take some 17 µs each way, 5 of them for the checksum. Batches are read in place from the bytes of the
 page, and keep those alive.
 
 Read record batches from untrusted bytes: only valid ones are returned.
@@ -46,8 +45,7 @@ burst
 of up to 32 damaged bits, and misses one in four billion of other errors. It guards against accidents, not against
 malice: readers check the contents.
 
-Errors are checked in this order: no page of sash, another format, truncated, damaged, another kind, another query.
-The
+Errors are checked in this order: no page of sash, another format, truncated, damaged, another kind, another query. The
 query is compared only if the page is intact, so that damage is not reported as a change of the query.
 
 Check the metadata of a page: which fields it has, of which type, in which range.
