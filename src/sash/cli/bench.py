@@ -24,7 +24,7 @@ import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.job_commands import Changes
-from sash.cli.terminal import write_error
+from sash.cli.terminal import write_error, write_json, write_rows
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
 from sash.monoids.functions import AGGREGATES
@@ -282,7 +282,6 @@ def bench(
 ) -> None:
     """Measure queries on this machine, and compare with pandas, polars and DuckDB if they are installed."""
     from sash.cli.environment import environment
-    from sash.cli.terminal import write_json, write_rows
 
     cases = [_case(job, changes, rows)] if job else [*standard_cases(rows, keys)]
     found = []
@@ -306,8 +305,6 @@ def bench(
 
 def _case(job: str, changes: list[str], most: int) -> BenchCase:
     """The query of a job, on the rows of its source in order of time."""
-    import pyarrow as pa
-
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
 

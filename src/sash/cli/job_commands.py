@@ -14,7 +14,7 @@ import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.main import WrongUsage
-from sash.cli.terminal import escaped, write, write_error
+from sash.cli.terminal import escaped, is_terminal, write, write_error, write_json, write_tree
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ def run(
 ) -> None:
     """Run a job: read a source, compute a query, write a sink, each result exactly once."""
     from sash.cli.job_file import ENGINES, nearest, read_job
-    from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.job_spark import is_stream
 
     if not on_page and (host != LOOPBACK or port):
         raise WrongUsage("--host and --port are those of the page: give --ui as well")
@@ -60,6 +58,9 @@ def run(
     if engine and engine not in ENGINES:
         raise WrongUsage(f"--engine {engine} is not known{nearest(engine, ENGINES)}")
     read = read_job(job, changes)
+    from sash.cli.job_pipeline import PreparedJob  # a mistake in the job file is found without them
+    from sash.cli.job_spark import is_stream
+
     watching = watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
         if on_page and not is_stream(read, stream):
@@ -84,7 +85,6 @@ def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:
     """Show the plan of a job as a tree: windows, structures with reasons, shared state, costs."""
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.terminal import is_terminal, write_tree
 
     read = read_job(job, changes)
     if read.engine == "spark":
@@ -139,8 +139,6 @@ def _plan(prepared: PreparedJob) -> str:
 
 
 def _show_plan(prepared: PreparedJob, as_json: bool) -> None:
-    from sash.cli.terminal import write_json
-
     if not as_json:
         write(_plan(prepared) + "\n")
         return
@@ -156,7 +154,6 @@ def _summary_stream(job: Job) -> TextIO:
 
 def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType | None) -> None:
     """dtype: the type of the time column."""
-    from sash.cli.terminal import write_json
     from sash.columns.time_numbers import time_text
 
     if as_json:
@@ -189,7 +186,6 @@ def _run_on_spark(
     """Run a job on Spark; `watching` is the context in which a stream is watched."""
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.job_spark import is_stream, require_spark, run_batch, run_stream, schema_on_spark
-    from sash.cli.terminal import write_json
 
     require_spark(read, follow)
     stream = is_stream(read, follow)

@@ -4,7 +4,8 @@ Every mistake is a `WrongUsage` with file, line and the nearest valid name.
 
 Read a job file in YAML: its tables and the line of each key.
 
-Values are strings, numbers, booleans, lists and tables. Booleans are those of YAML 1.2: only true and false, so `on:`
+Values are strings, numbers, booleans, lists and tables. Booleans are those of YAML 1.2: only true and false, so
+`on:`
 and `no` are strings. Tags, anchors, null and duplicate keys are refused.
 
 The settings of Kafka and Spark that a job file may have; others need `allow_imports = true`.

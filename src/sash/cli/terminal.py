@@ -23,8 +23,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from sash.pipeline.json_files import encode_json
-
 # --- Escaped text ---
 
 _CONTROL = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff"
@@ -112,6 +110,8 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
+    from sash.pipeline.json_files import encode_json  # loads the kernels
+
     if as_json:
         for batch in table.to_batches():
             write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
@@ -136,6 +136,8 @@ def write_tree(text: str) -> None:
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
     """The values of each row as strings or numbers, formatted as in JSON."""
+    from sash.pipeline.json_files import encode_json  # loads the kernels
+
     for row in encode_json(batch):
         yield tuple(
             json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value

@@ -9,8 +9,10 @@
     LifetimeEvictor     –                              –
     PolicyEvictor       –                              as the policy decides
 
-`place` validates an event without a change, `enter` inserts it and returns whether a window starts with it, `leaving`
-returns how many of the oldest to evict. Events of windows that end before the last event wait; `entering` returns how
+`place` validates an event without a change, `enter` inserts it and returns whether a window starts with it,
+`leaving`
+returns how many of the oldest to evict. Events of windows that end before the last event wait; `entering` returns
+how
 many of them enter. Windows that only restart need no structure: they are folded (`folds`).
 
 EventClock: the times of events in a loop, as numbers that never decrease.

@@ -2,13 +2,15 @@
 
     weight of a value = 0.5 ** (age / halflife)        age: rows, or time, from the value to the newest one
 
-as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights cancels in the results, so ages are counted
+as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights cancels in the results, so ages are
+counted
 from the newest *value* of a state: its weight is 1, and no window with values is ever without weight.
 
     in rows    (lead, tail, …)   rows up to the newest value, and null rows after it: a null row ages the others
     in time    (time, …)         the time of the newest value (`ewm.py`)
 
-To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap between
+To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap
+between
 their means (`ewm.py`), so that an offset costs no digits. Very old weights underflow to zero.
 
 Merge weighted means and deviations, for exponentially weighted aggregates.

@@ -1,6 +1,7 @@
 """Numbers in a Python loop: validation, and exact sums.
 
-A sum of integers and floats is one Python integer of any length. Every float is a multiple of 2**-1074, every square of
+A sum of integers and floats is one Python integer of any length. Every float is a multiple of 2**-1074, every
+square of
 one a multiple of 2**-2148: in such units all sums are integers. Below the units are five counts of 64 bits each, so
 that combine is `a + b`, inverse is `a - b`, and the identity is 0:
 
@@ -15,7 +16,8 @@ Sums of decimals and of durations in a Python loop, where no column declares the
     Decimal        exact, with as many digits as it takes; a mean has four places more, rounded half up
     timedelta      exact; a mean is rounded half up to a microsecond
 
-A total is used like the integer that is the state of a sum of numbers (`exact_integer.py`): it adds and subtracts, and
+A total is used like the integer that is the state of a sum of numbers (`exact_integer.py`): it adds and subtracts,
+and
 0 is its identity.
 """
 

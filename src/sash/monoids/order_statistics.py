@@ -1,7 +1,9 @@
 """Order statistics: median, quantiles, ranks, mode and the number of distinct values, all exact.
 
-Their states are not of bounded size: a state is the counted multiset of the window's values (`multiset.py`), from which
-the oldest are removed exactly. NaN is a value, greater than every number and equal to itself; a median and a quantile
+Their states are not of bounded size: a state is the counted multiset of the window's values (`multiset.py`), from
+which
+the oldest are removed exactly. NaN is a value, greater than every number and equal to itself; a median and a
+quantile
 of values with a NaN are NaN. -0.0 is 0.0.
 
 The forms of order statistics that a counted tree computes (`aggregators/counted_tree.py`).

@@ -1,22 +1,28 @@
 """Mergeable sketches of Apache DataSketches: approximate aggregates in little space, within an error bound.
 
-A state is a native sketch and the few values that came after it. Values are collected in a tuple until there are KEPT
-of them, then a copy of the sketch takes all of them; states are immutable. For single events into a large state this is
+A state is a native sketch and the few values that came after it. Values are collected in a tuple until there are
+KEPT
+of them, then a copy of the sketch takes all of them; states are immutable. For single events into a large state
+this is
 3.5 times as fast as a copy per event for `approx_distinct`, 8 times for `frequent_items`.
 
     state        native: 1,000,000 values     kept: "a", "q", "b"
     combine      native + native              kept + kept, or all into the new native
 
-Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when it
+Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when
+it
 samples (more than about k values): its algorithm, KLL, is randomised.
 
 The table in `sketches.py` defines equal values: 1, 1.0 and True are one value, NaN is one value. Nulls are skipped.
-`dump` writes a header of ours around the bytes of DataSketches.
+`dump`
+writes a header of ours around the bytes of DataSketches.
 
 Validate the bytes of native sketches before DataSketches reads them.
 
-DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it, and
-a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with each
+DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it,
+and
+a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with
+each
 other; a mismatch is a ValueError.
 
     HLL     preamble 8 │ list of coupons; or 12 │ set of coupons; or 40 │ a register a byte

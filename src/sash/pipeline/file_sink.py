@@ -8,7 +8,8 @@
       lock                         held by the process that writes
       000000000004.parquet         written, but the state of step 4 is not saved yet
 
-A rename, which is atomic, makes a file visible: the names in the directory are the commit log. Pending files are in a
+A rename, which is atomic, makes a file visible: the names in the directory are the commit log. Pending files are in
+a
 directory of their own, since some readers read every file below a directory, whatever its name.
 
 A directory of CSV files that has each result exactly once.

@@ -2,8 +2,10 @@
 
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 
-Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the timestamps of
-their messages. Otherwise, after an outage, one partition would be read to its end, and the rows of the next be late.
+Offsets are saved with the state, in one commit; the consumer joins no group. Partitions are merged by the
+timestamps of
+their messages. Otherwise, after an outage, one partition would be read to its end, and the rows of the next be
+late.
 
 A topic of Kafka as a sink: the results of a step are one transaction.
 

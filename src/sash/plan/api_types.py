@@ -52,9 +52,9 @@ Failed = Literal["error", "side"]
 
 StructureName = Literal[
     "Recalc", "SubtractOnEvict", "TwoStacks", "TwoStacksLite", "ABA", "DABA", "DABALite", "FlatFAT", "BInt", "FlatFIT",
-    "SlickDequeInv", "SlickDequeNonInv", "LogMTA", "AMTA", "CountedTree", "FrequencyTree", "FiBA", "AugmentedBTree",
+    "SlickDequeInv", "SlickDequeNonInv", "LogMTA", "AMTA", "CountedTree", "FrequencyTree", "AugmentedBTree", "FiBA",
 ]  # fmt: skip
-"""The structures of `sash.aggregators`, by name."""
+"""The structures of `sash.aggregators`, by name, in the order of the catalogue."""
 
 Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""

@@ -5,7 +5,8 @@
                                                                          fast reads  (0, 0)
                                                                          day reads   (1, 0) (1, 1)
 
-Equal windows are bounded once, equal aggregates of equal inputs are lifted once. Each member keeps its own projection:
+Equal windows are bounded once, equal aggregates of equal inputs are lifted once. Each member keeps its own
+projection:
 it reads its cells from those of the combined query, so that it computes its results as it would alone.
 
 Results of several queries as rows of one table: a tag, and a struct column for each query.

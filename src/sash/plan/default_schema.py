@@ -1,7 +1,9 @@
 """The schema that `explain` assumes if none is given.
 
-Each column gets the simplest type that all its readers admit: the time column is a timestamp if a size or other length
-is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or integers.
+Each column gets the simplest type that all its readers admit: the time column is a timestamp if a size or other
+length
+is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or
+integers.
 
 Guess the types of columns in expressions, from the operators and literals beside them: for `explain` alone.
 """

@@ -3,7 +3,8 @@
     sum(expr("price * qty"), where="ok")      price * qty where ok      null where the condition does not hold
     count(where="ok")                         true where ok             the rows that count
 
-Derived columns are computed where an aggregate reads its inputs, from the columns of a batch: neither buffers nor pages
+Derived columns are computed where an aggregate reads its inputs, from the columns of a batch: neither buffers nor
+pages
 nor results have them. Their names are the normalised texts of their expressions, so that a fingerprint has them.
 
 Which parts of a query may raise an exception, for a row or for a result.

@@ -9,8 +9,10 @@ Queries: short, long
 
 Estimate the calls of ⊕ of a plan: per row, and for slides per key and unit of time.
 
-Costs of structures are the averages of the catalogue. A row that is folded into a pane or a running partial costs one
-⊕; a pane that enters a window costs an insert and an eviction, a slide one query. Where each row is a pane of its own,
+Costs of structures are the averages of the catalogue. A row that is folded into a pane or a running partial costs
+one
+⊕; a pane that enters a window costs an insert and an eviction, a slide one query. Where each row is a pane of its
+own,
 because a window has an order statistic, rows are not folded.
 """
 

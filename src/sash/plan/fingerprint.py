@@ -1,8 +1,10 @@
 """The fingerprint of a query: identifies its state.
 
-State outlives the process, so its identity covers everything that determines its meaning: windows in units, aggregates
+State outlives the process, so its identity covers everything that determines its meaning: windows in units,
+aggregates
 and which of them share a state, keys, order, lateness and forgetting, and the columns' names and types. It does not
-cover how results are computed and emitted (options, emit, late, ahead). It does not use Python's `hash`, which differs
+cover how results are computed and emitted (options, emit, late, ahead). It does not use Python's `hash`, which
+differs
 between processes.
 
 Aggregates are named by `monoids/monoid_key.py`; a user's without a name by what its code depends on

@@ -11,8 +11,10 @@ A scalar is a tag and its content; a container is its tag, its length, and its i
     (1, "a")     t │ 2 │ i │ 1 │ s │ 1 │ a
     (3, 0.5)     n │ 2 │ qd │ 3, 0.5             a flat tuple of up to 16 numbers: one read, one write
 
-The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact types
-are accepted, since an instance of a subclass (a namedtuple) would be decoded as the base class. Encoder and decoder use
+The same value gives the same bytes: a set's items are sorted by their bytes, a dict keeps its order. Only exact
+types
+are accepted, since an instance of a subclass (a namedtuple) would be decoded as the base class. Encoder and decoder
+use
 an explicit stack, so nesting costs memory, not recursion. Only tuples in a set or in a key of a dict are limited to
 1,000 levels, because Python hashes tuples recursively and without a limit.
 
@@ -23,8 +25,10 @@ Encode single values as bytes: for each exact type a tag, a writer, and a reader
     y  date                Y  datetime            h  time            p      timedelta
                            P  pandas.Timestamp                       Q      pandas.Timedelta
 
-A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the value
-and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name, or
+A writer returns the tag and the content; a reader takes the data and the offset after the tag, and returns the
+value
+and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name,
+or
 the key of a zone.
 
 Encode the states of user-defined aggregates as bytes, without pickle. In this order:
@@ -330,6 +334,10 @@ class _Close(NamedTuple):
 class _Sort(list[int]):
     """On the stack of `dumps`: the items of a set begin at these places of the output, and must be sorted."""
 
+    def begin_at(self, place: int) -> None:
+        """Record that an item begins at this part of the output."""
+        self.append(place)
+
 
 class _Start(NamedTuple):
     """On the stack of `dumps`: an item of a set begins here."""
@@ -362,7 +370,7 @@ def dumps(value: Value) -> bytes:
             elif kind is _Close:
                 within.discard(item.container)
             elif kind is _Start:
-                item.of.append(len(out))
+                item.of.begin_at(len(out))
             elif kind is _Sort:
                 ends = [*item[1:], len(out)]
                 out[item[0] :] = sorted(b"".join(out[start:end]) for start, end in zip(item, ends, strict=True))

@@ -5,15 +5,19 @@
                         └─ batch 2    …
 
 The schemas are not in the page: the fingerprint identifies them. That saves 8 µs of a write and 5 µs of a read; 512
-rows of 4 columns take some 17 µs each way, 5 of them for the checksum. Batches are read in place from the bytes of the
+rows of 4 columns take some 17 µs each way, 5 of them for the checksum. Batches are read in place from the bytes of
+the
 page, and keep those alive.
 
 Read record batches from untrusted bytes: only valid ones are returned.
 
 Arrow trusts the metadata of a batch, so the metadata is checked first. Compressed buffers are refused: sash writes
-none, and a few bytes of them may expand to gigabytes. So are buffers that are not aligned to 8 bytes, because compiled
-loops read them as words. Then the values are validated: offsets of text and lists do not decrease and stay within the
-data, text is UTF-8, and there are as many nulls as the metadata says. 512 rows of four columns, one of them text, take
+none, and a few bytes of them may expand to gigabytes. So are buffers that are not aligned to 8 bytes, because
+compiled
+loops read them as words. Then the values are validated: offsets of text and lists do not decrease and stay within
+the
+data, text is UTF-8, and there are as many nulls as the metadata says. 512 rows of four columns, one of them text,
+take
 14 µs.
 
 The metadata is a flatbuffer, which Arrow verifies when it reads the message:
@@ -45,7 +49,8 @@ burst
 of up to 32 damaged bits, and misses one in four billion of other errors. It guards against accidents, not against
 malice: readers check the contents.
 
-Errors are checked in this order: no page of sash, another format, truncated, damaged, another kind, another query. The
+Errors are checked in this order: no page of sash, another format, truncated, damaged, another kind, another query.
+The
 query is compared only if the page is intact, so that damage is not reported as a change of the query.
 
 Check the metadata of a page: which fields it has, of which type, in which range.
@@ -53,7 +58,8 @@ Check the metadata of a page: which fields it has, of which type, in which range
     FIELDS = {"rows": integer(0), "mode": one_of("rows", "sorted"), "token": text(), "held": optional(integer())}
     check_meta(meta, FIELDS, "page 'header'")
 
-A checksum detects accidental damage only. A crafted page can have a valid checksum, so each field is checked before it
+A checksum detects accidental damage only. A crafted page can have a valid checksum, so each field is checked before
+it
 is used.
 """
 

@@ -13,12 +13,14 @@ The lease of a store in Valkey: there is one writer at a time, and a replaced wr
     {prefix}:commit    the last write: the token of its writer and a number
 
 Each write checks both in the script that writes. So a writer whose lease has expired can continue until another one
-opens the store: that one leaves its token in `commit`. The same check detects a server that has lost confirmed writes,
+opens the store: that one leaves its token in `commit`. The same check detects a server that has lost confirmed
+writes,
 by a restart or a failover.
 
 A connection to Valkey or Redis: calls have a timeout, and errors name the server.
 
-A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must be
+A call is repeated while the server does not answer, for `timeout` seconds. So every command that is sent here must
+be
 safe to repeat.
 """
 

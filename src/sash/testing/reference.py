@@ -10,7 +10,8 @@ every result after each call from the definition of its window (`window_oracle.p
     changes    those of them that differ from the key's previous result
     eager      results that are new or have changed since the last call; an emptied slide without results
 
-A final result never changes, because later rows have times of at least W. So it can be computed from all rows at any
+A final result never changes, because later rows have times of at least W. So it can be computed from all rows at
+any
 time.
 
 Results of `Reference`, and what two versions of a result are compared by.

@@ -1,6 +1,7 @@
 """Windows by their definition: the rows of each window, found by scanning all rows of the key.
 
-The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time, then
+The engine is tested against this. `rows` are always the rows of a key since it last restarted, in order: by time,
+then
 tie-breakers, then arrival. Two functions:
 
     per_row(spec, rows)     for each row, the rows of the window that ends at it

@@ -8,15 +8,19 @@
     GET /api/queries/NAME/results?key= the newest results of a key
     GET /api/queries/NAME/plan         the plan as text and as SVG
 
-Requests change nothing. Each connection has a thread; their number is bounded, and so are the bytes and the time of a
+Requests change nothing. Each connection has a thread; their number is bounded, and so are the bytes and the time of
+a
 whole request, because all of it is read before its token is known. If all places are taken, the connection that has
-waited longest for a request gives way, and a refused request ends its connection, so those who send slowly or nothing,
+waited longest for a request gives way, and a refused request ends its connection, so those who send slowly or
+nothing,
 or read no answers, keep nobody out.
 
 Access control of a page: a token on every request, and a check of the Host header.
 
-A page in another tab cannot read this one, because browsers separate origins. But its domain may be made to point at
-127.0.0.1 (DNS rebinding): then it has our origin, and only the Host header differs. So on loopback the header must be a
+A page in another tab cannot read this one, because browsers separate origins. But its domain may be made to point
+at
+127.0.0.1 (DNS rebinding): then it has our origin, and only the Host header differs. So on loopback the header must
+be a
 name of this machine. The token keeps out other users of the machine, and of the network.
 """
 
