@@ -165,7 +165,17 @@ class _Ewm(Merged):
 
     domain = ("number",)
 
-    def __init__(self, halflife: Any, alpha: Any, times: Any, ignore_nulls: Any) -> None:
+    def __init__(
+        self,
+        halflife: float | str | timedelta | None = None,
+        alpha: float | None = None,
+        times: bool = False,
+        ignore_nulls: bool = False,
+        *,
+        span: float | None = None,
+        com: float | None = None,
+    ) -> None:
+        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
         self.halflife, self.alpha = halflife, alpha
         self.times = check_flag("times", times) or not (halflife is None or _is_number(halflife))
         self.ignore_nulls = check_flag("ignore_nulls", ignore_nulls)
@@ -209,24 +219,10 @@ class _Ewm(Merged):
 class EwmMean(_Ewm):
     """The exponentially weighted mean; see `sash.ewm_mean`. Null rows age the others, unless `ignore_nulls`."""
 
-    def __init__(
-        self,
-        halflife: float | str | timedelta | None = None,
-        alpha: float | None = None,
-        times: bool = False,
-        ignore_nulls: bool = False,
-        *,
-        span: float | None = None,
-        com: float | None = None,
-    ) -> None:
-        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
-        super().__init__(halflife, alpha, times, ignore_nulls)
-
     def result(self, merged: Any) -> Any:
         return merged[1] if merged[0] > 0.0 else None
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmMeanByTime(length)
 
 
@@ -248,15 +244,13 @@ class EwmVar(MergedMoments, _Ewm):
         span: float | None = None,
         com: float | None = None,
     ) -> None:
-        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
-        super().__init__(halflife, alpha, times, ignore_nulls)
+        super().__init__(halflife, alpha, times, ignore_nulls, span=span, com=com)
         self.bias = check_bias(bias)
 
     def result(self, merged: Any) -> Any:
         return variance(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmVarByTime(length, self.bias)
 
 
@@ -267,7 +261,6 @@ class EwmStd(EwmVar):
         return deviation(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmStdByTime(length, self.bias)
 
 

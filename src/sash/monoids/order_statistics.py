@@ -124,7 +124,6 @@ class Quantile(Counted):
         return None if not a else quantile(a, self.q, self.rule)
 
     def on_tree(self) -> Monoid:
-
         return (BetweenForm if self.interpolation in BETWEEN else ChosenForm)(self.name, self.q, self.rule)
 
 
@@ -142,7 +141,6 @@ class Median(Counted):
         return None if not a else quantile(a, self.q, self.rule)
 
     def on_tree(self) -> Monoid:
-
         return BetweenForm(self.name, self.q, self.rule)
 
 
@@ -172,7 +170,6 @@ class Mode(Counted):
         return multiset.ordered_value(a[multiset.MODE]) if a else None
 
     def on_tree(self) -> Monoid:
-
         return ModeForm(self.name)
 
 
@@ -190,7 +187,6 @@ class CountDistinct(Counted):
         return multiset.distinct(a)
 
     def on_tree(self) -> Monoid:
-
         return DistinctForm(self.name)
 
 
@@ -231,7 +227,6 @@ class Rank(Monoid):
         return self.ranked(a[2], a[1][0])[0] if a[1] else None
 
     def on_tree(self) -> Monoid:
-
         finish = half if self.method == "average" else whole_half
         return RankForm(self.name, METHODS.index(self.method), self.ascending, finish)
 
@@ -258,7 +253,6 @@ class PercentRank(Rank):
         return rank / greatest
 
     def on_tree(self) -> Monoid:
-
         return RankForm(self.name, METHODS.index(self.method), self.ascending, fraction)
 
 

@@ -159,9 +159,7 @@ class GeometricMean(Monoid):
         self.read: Callable[[Any], Pair] = of_any
 
     def typed(self, *kinds: Kind) -> Monoid:
-        twin = GeometricMean()
-        twin.read = READERS[one_kind(self, kinds)]
-        return twin
+        return self.changed(read=READERS[one_kind(self, kinds)])
 
     def lift(self, x: Any) -> Any:
         x = self.read(x)[0]

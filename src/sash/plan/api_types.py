@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.plan.options import Options
-    from sash.windows.arguments import Length
     from sash.windows.specs import Closed
 
 Emit = Literal["final", "changes", "eager"]
@@ -133,22 +131,6 @@ EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[A
 """A frame of any kind, such as the events of `as_of`."""
 
 
-class QueryChanges(TypedDict, total=False):
-    """Arguments of a query, without its aggregates: those that `Query.rewritten` changes."""
-
-    windows: Windows | None
-    by: Columns | None
-    on: Columns | None
-    lateness: Length | None
-    emit: Emit
-    late: Late
-    forget: Length | None
-    ahead: Length | None
-    retract: str | None
-    min_periods: int
-    options: Options | None
-
-
 class SpineArguments(TypedDict, total=False):
     """How a query runs on a spine."""
 
@@ -161,7 +143,7 @@ class SpineArguments(TypedDict, total=False):
 
 P = ParamSpec("P")
 S = TypeVar("S")
-R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 
 class _Takes(Protocol[P]):
@@ -216,7 +198,7 @@ def of_spine(function: _TakesSpine[P]) -> OfSpine[P]:
 
 def arguments_of(
     function: OfFrame[P] | OfSpine[P],
-) -> Callable[[Callable[Concatenate[S, ...], R_co]], Callable[Concatenate[S, P], R_co]]:
+) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], R]]:
     """Give a method the arguments of a function, whose first one is the object of the method."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:

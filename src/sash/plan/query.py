@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         FrameT,
         Late,
         Mode,
-        QueryChanges,
         SpineArguments,
         Windows,
     )
@@ -168,11 +167,11 @@ class Query:
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
-    def rewritten(self, **changes: Unpack[QueryChanges]) -> Query:
+    def rewritten(self, **changes: Any) -> Query:
         """The query with some of its arguments changed."""
         return Query(**self.arguments(**changes))
 
-    def arguments(self, **changes: Unpack[QueryChanges]) -> dict[str, Any]:
+    def arguments(self, **changes: Any) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
         given = {name: getattr(self, name) for name in validation.ARGUMENTS}
         given["windows"] = self.windows.get("", self.windows) or None
