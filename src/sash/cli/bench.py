@@ -78,7 +78,8 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
     if query.min_periods:
         return "not all rivals have min_periods="
     on = query.on[0] if query.on else None
-    unit = None if window.kind == "count" else _unit(schema.field(on).type)
+    time_type = None if window.kind == "count" else schema.field(on).type
+    unit = None if time_type is None else UNITS[time_type.unit] if pa.types.is_timestamp(time_type) else 0
     return Comparable(query.by, on, int(window.size or 0), unit, found)
 
 
@@ -90,10 +91,6 @@ def _function(one: Any) -> tuple[str, str] | None:
     if AGGREGATES.get(name) is not type(one.monoid) or name not in FUNCTIONS or getattr(one.monoid, "ddof", 1) != 1:
         return None
     return name, str(one.columns[0])
-
-
-def _unit(kind: pa.DataType) -> int:
-    return UNITS[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
 def rivals(query: Comparable, table: pa.Table) -> dict[str, Callable[[], Any]]:

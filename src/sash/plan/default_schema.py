@@ -76,11 +76,8 @@ def _wanted(tree: CallNode, place: int, wanted: str) -> str:
 def _result(tree: CallNode) -> str | None:
     if tree.function in ("upper", "lower", "trim", "ltrim", "rtrim", "substr", "concat", "||"):
         return "string"
-    return "timestamp[us]" if tree.function in ("+", "-") and _has_interval(tree) else None
-
-
-def _has_interval(tree: CallNode) -> bool:
-    return any(isinstance(one, LiteralNode) and one.kind == "interval" for one in tree.arguments)
+    has_interval = any(isinstance(one, LiteralNode) and one.kind == "interval" for one in tree.arguments)
+    return "timestamp[us]" if tree.function in ("+", "-") and has_interval else None
 
 
 # --- Default schema ---

@@ -128,14 +128,6 @@ def _clock(x: datetime | time) -> bytes:
     return _CLOCK.pack(x.hour, x.minute, x.second, x.microsecond, x.fold) + _zone(x.tzinfo)
 
 
-def _write_datetime(x: datetime) -> bytes:
-    return b"Y" + _I.pack(x.toordinal()) + _clock(x)
-
-
-def _write_time(x: time) -> bytes:
-    return b"h" + _clock(x)
-
-
 def _write_timedelta(x: timedelta) -> bytes:
     return b"p" + _TIMEDELTA.pack(x.days, x.seconds, x.microseconds)
 
@@ -280,8 +272,8 @@ WRITERS: dict[type, Writer] = {
     bytes: lambda x: _sized(b"b", x),
     Decimal: lambda x: _sized(b"D", str(x).encode()),
     date: lambda x: b"y" + _I.pack(x.toordinal()),
-    datetime: _write_datetime,
-    time: _write_time,
+    datetime: lambda x: b"Y" + _I.pack(x.toordinal()) + _clock(x),
+    time: lambda x: b"h" + _clock(x),
     timedelta: _write_timedelta,
 }
 

@@ -80,12 +80,8 @@ def grouped(rows: Rows, by: Sequence[str]) -> dict[Any, Rows]:
     return groups
 
 
-def same_row(a: dict[str, Any], b: dict[str, Any], loose: Mapping[str, float]) -> bool:
-    """Do two rows agree in every column?"""
-    return not _differing(a, b, loose)
-
-
 def _differing(a: dict[str, Any], b: dict[str, Any], loose: Mapping[str, float]) -> list[str]:
+    """The columns in which two rows do not agree."""
     if a.keys() != b.keys():
         return sorted(a.keys() ^ b.keys())
     return [name for name in a if not _same_value(a[name], b[name], loose.get(name))]
@@ -116,7 +112,7 @@ def _as_multisets(got: Rows, expected: Rows, where: str, loose: Mapping[str, flo
     left = list(expected)
     for mine in got:
         for i, theirs in enumerate(left):
-            if same_row(mine, theirs, loose):
+            if not _differing(mine, theirs, loose):
                 del left[i]
                 break
         else:

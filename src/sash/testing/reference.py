@@ -352,7 +352,8 @@ class Reference:
         changed = []
         found = {result.name: result for result in self._results()}
         gone = [result for name, result in self._last.items() if name not in found]
-        for result in (*found.values(), *(replace(result, cells=self._no_cells()) for result in gone)):
+        nulls = tuple(NullCell() for _ in self._columns())  # of a slide that became empty
+        for result in (*found.values(), *(replace(result, cells=nulls) for result in gone)):
             mark = (result.start, result.end, result.mark)
             last = self._emitted.get(result.name, Emitted(len(self._emitted), -1, None))
             if mark != last.mark:
@@ -361,10 +362,6 @@ class Reference:
                 changed.append(Emission(result, row, last.revision + 1))
         self._last = found
         return changed
-
-    def _no_cells(self) -> tuple[AnyCell, ...]:
-        """The results of a slide that became empty: nulls."""
-        return tuple(NullCell() for _ in self._columns())
 
     # ---- the output ----
 

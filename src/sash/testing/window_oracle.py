@@ -555,7 +555,7 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
     deltas = {axis.column: places(axis, batch) for axis in axes}
     specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
     for name, tree, kind in {column for spec in specs for column in _derived(spec)}:
-        values[name] = derived_values(tree, kind, batch)
+        values[name] = python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
     for i in range(batch.num_rows):
         row = {name: column[i] for name, column in values.items()}
         yield Row(
@@ -573,11 +573,6 @@ def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
     for name, tree, kind in zip(spec.columns, spec.trees, spec.types, strict=True):
         if not isinstance(tree, ColumnNode):
             yield name, tree, kind
-
-
-def derived_values(tree: Node, kind: pa.DataType, batch: pa.RecordBatch) -> list[Any]:
-    """The values of an expression, row by row."""
-    return python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
 
 
 def python_values(column: Any) -> list[Any]:
