@@ -122,6 +122,11 @@ def test_help_says_what_it_computes_with_nulls_result_and_an_example(name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_help_of_a_class_names_its_function(name: str) -> None:
+    assert f"see `sash.{name}`" in (AGGREGATES[name].__doc__ or "").replace("See", "see")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_it_binds_as_many_columns_as_lift_takes(name: str) -> None:
     bind, parameters = function(name), NEEDED.get(name, {})
     least, most = AGGREGATES[name](**parameters).arity

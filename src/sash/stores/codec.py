@@ -331,10 +331,13 @@ class _Sort(list[int]):
         self.append(place)
 
 
-class _Start(NamedTuple):
+class _Start:
     """On the stack of `dumps`: an item of a set begins here."""
 
-    of: _Sort
+    __slots__ = ("of",)
+
+    def __init__(self, of: _Sort) -> None:
+        self.of = of
 
 
 def dumps(value: Value) -> bytes:
