@@ -146,10 +146,6 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
-class _Takes(Protocol[P]):
-    def __call__(self, data: Any, *args: P.args, **named: P.kwargs) -> Any: ...
-
-
 class OfFrame(Protocol[P]):
     """A function of data: the same kind of frame comes back."""
 
@@ -186,9 +182,9 @@ class OfSpine(Protocol[P]):
     def __call__(self, spine: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
 
 
-def of_frame(function: _Takes[P]) -> OfFrame[P]:
-    """The function, with the types of its results."""
-    return function
+def of_frame(_query: Callable[P, Any]) -> Callable[[Callable[..., Any]], OfFrame[P]]:
+    """Mark a function that takes data and the arguments of a query."""
+    return lambda function: function
 
 
 def of_spine(function: _TakesSpine[P]) -> OfSpine[P]:

@@ -63,7 +63,7 @@ def _has_times(data: Any) -> bool:
 # --- Rolling ---
 
 
-@of_frame
+@of_frame(Query)
 @aggregates_named
 def rolling(
     data: Any,
