@@ -18,10 +18,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 
 # --- Escaped text ---
 
@@ -95,6 +91,10 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
         writer.writerow(names)
         writer.writerows(rows)
         return
+    from rich.console import Console  # without it the command says what to install
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(header_style="bold")
     found = [*rows]
     for i, name in enumerate(names):
@@ -110,9 +110,9 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
-    from sash.pipeline.json_files import encode_json  # loads the kernels
-
     if as_json:
+        from sash.pipeline.json_files import encode_json
+
         for batch in table.to_batches():
             write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
         return
@@ -123,6 +123,10 @@ def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
 
 def write_tree(text: str) -> None:
     """Print text as a tree: the first line is the root, and a line belongs to the last line that is indented less."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
     first, *lines = [line for line in escaped_lines(text).split("\n") if line.strip()]
     root = Tree(Text(first))
     above = [(-1, root)]
@@ -136,7 +140,7 @@ def write_tree(text: str) -> None:
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
     """The values of each row as strings or numbers, formatted as in JSON."""
-    from sash.pipeline.json_files import encode_json  # loads the kernels
+    from sash.pipeline.json_files import encode_json  # most commands write no rows
 
     for row in encode_json(batch):
         yield tuple(
