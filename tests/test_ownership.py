@@ -89,7 +89,7 @@ MUTATORS = {
 """Methods that change a list, dict, set, deque or array."""
 
 
-OF_FUNCTIONS = {"__doc__", "__kwdefaults__", "__module__", "__name__", "__qualname__"}
+OF_FUNCTIONS = {"__doc__", "__kwdefaults__", "__module__", "__name__", "__qualname__", "__signature__"}
 """Attributes of functions that kernels and decorators set."""
 
 

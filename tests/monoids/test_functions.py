@@ -54,7 +54,7 @@ def test_a_parameter_behind_the_columns_is_answered_with_its_name(call: Any, sai
 
 def test_every_aggregate_of_the_design_is_there() -> None:
     assert sorted(AGGREGATES) == sorted(NAMES)
-    assert sorted(functions.__all__) == sorted(["AGGREGATES", *NAMES])
+    assert sorted(functions.__all__) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,6 +119,11 @@ def test_help_says_what_it_computes_with_nulls_result_and_an_example(name: str) 
     assert "Result:" in text
     for key in public_parameters(AGGREGATES[name]):
         assert text.count(key) > 1, f"{key} is not explained"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_a_class_names_its_function(name: str) -> None:
+    assert f"see `sash.{name}`" in (AGGREGATES[name].__doc__ or "").replace("See", "see")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -105,8 +105,8 @@ def test_rolling_takes_what_query_takes() -> None:
         assert one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)
 
 
-def test_changes_of_a_query_are_its_arguments() -> None:
-    assert [*api_types.QueryChanges.__annotations__, "aggregates"] == list(inspect.signature(sash.Query).parameters)
+def test_the_arguments_of_a_query_are_listed() -> None:
+    assert [*validation.ARGUMENTS, "aggregates"] == list(inspect.signature(sash.Query).parameters)
 
 
 @pytest.mark.parametrize("thing", [sash.plot, Accessor.rolling], ids=lambda thing: thing.__qualname__)

@@ -24,24 +24,7 @@ from sash.aggregators.two_stacks import TwoStacks
 from sash.aggregators.two_stacks_lite import TwoStacksLite
 
 __all__ = [
-    "ABA",
-    "AMTA",
-    "DABA",
-    "AugmentedBTree",
-    "BInt",
-    "CountedTree",
-    "DABALite",
-    "FiBA",
-    "FlatFAT",
-    "FlatFIT",
-    "FrequencyTree",
-    "InOrder",
-    "LogMTA",
-    "Recalc",
-    "SlickDequeInv",
-    "SlickDequeNonInv",
-    "SubtractOnEvict",
-    "TimeOrdered",
-    "TwoStacks",
-    "TwoStacksLite",
-]
+    "ABA", "AMTA", "DABA", "AugmentedBTree", "BInt", "CountedTree", "DABALite", "FiBA", "FlatFAT", "FlatFIT",
+    "FrequencyTree", "InOrder", "LogMTA", "Recalc", "SlickDequeInv", "SlickDequeNonInv", "SubtractOnEvict",
+    "TimeOrdered", "TwoStacks", "TwoStacksLite",
+]  # fmt: skip

@@ -24,9 +24,10 @@ import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.job_commands import Changes
-from sash.cli.terminal import write_error
+from sash.cli.terminal import write_error, write_json, write_rows
 from sash.monoids import functions
 from sash.monoids.algebra import Bound
+from sash.monoids.functions import AGGREGATES
 from sash.plan.query import Query
 from sash.windows import Count, Time
 from sash.windows.duration import UNITS
@@ -37,16 +38,8 @@ if TYPE_CHECKING:
 
 # --- Bench rivals ---
 
-FUNCTIONS = {
-    "Max": "max",
-    "Min": "min",
-    "Sum": "sum",
-    "Mean": "mean",
-    "Median": "median",
-    "Std": "std",
-    "Var": "var",
-}
-"""By class of the monoid: the aggregates that all rivals have, with their names in pandas and polars."""
+FUNCTIONS = frozenset(("max", "min", "sum", "mean", "median", "std", "var"))
+"""The aggregates that all rivals have, by their names here, in pandas and in polars."""
 
 IN_SQL = {"mean": "avg", "std": "stddev_samp", "var": "var_samp"}
 
@@ -85,7 +78,8 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
     if query.min_periods:
         return "not all rivals have min_periods="
     on = query.on[0] if query.on else None
-    unit = None if window.kind == "count" else _unit(schema.field(on).type)
+    time_type = None if window.kind == "count" else schema.field(on).type
+    unit = None if time_type is None else UNITS[time_type.unit] if pa.types.is_timestamp(time_type) else 0
     return Comparable(query.by, on, int(window.size or 0), unit, found)
 
 
@@ -93,14 +87,10 @@ def _function(one: Any) -> tuple[str, str] | None:
     """The function and the column of an aggregate; None if not all rivals have it."""
     if not isinstance(one, Bound) or not one.is_plain or one.window is not None:
         return None
-    name = FUNCTIONS.get(type(one.monoid).__name__)
-    if name is None or getattr(one.monoid, "ddof", 1) != 1 or len(one.columns) != 1:
+    name = one.monoid.name
+    if AGGREGATES.get(name) is not type(one.monoid) or name not in FUNCTIONS or getattr(one.monoid, "ddof", 1) != 1:
         return None
     return name, str(one.columns[0])
-
-
-def _unit(kind: pa.DataType) -> int:
-    return UNITS[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
 def rivals(query: Comparable, table: pa.Table) -> dict[str, Callable[[], Any]]:
@@ -289,7 +279,6 @@ def bench(
 ) -> None:
     """Measure queries on this machine, and compare with pandas, polars and DuckDB if they are installed."""
     from sash.cli.environment import environment
-    from sash.cli.terminal import write_json, write_rows
 
     cases = [_case(job, changes, rows)] if job else [*standard_cases(rows, keys)]
     found = []
@@ -313,8 +302,6 @@ def bench(
 
 def _case(job: str, changes: list[str], most: int) -> BenchCase:
     """The query of a job, on the rows of its source in order of time."""
-    import pyarrow as pa
-
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
 

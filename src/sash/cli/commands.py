@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from sash.cli.environment import as_text, cores, environment, version
 from sash.cli.main import WrongUsage
-from sash.cli.terminal import escaped, write
+from sash.cli.terminal import escaped, write, write_json, write_rows, write_table
 
 ORDER = ("run", "new", "explain", "sql", "inspect", "lookup", "ui", "migrate", "backup", "restore", "bench", "warm")
 """The commands by use, as `sash --help` lists them; others follow."""
@@ -60,8 +60,6 @@ def first(
 @app.command()
 def info(as_json: Json = False) -> None:
     """Show installed packages, and the directory of compiled kernels."""
-    from sash.cli.terminal import write_json
-
     found = environment()
     if as_json:
         write_json(found)
@@ -73,7 +71,6 @@ def info(as_json: Json = False) -> None:
 def structures(as_json: Json = False) -> None:
     """List the data structures, with their requirements and the worst-case number of calls of ⊕."""
     from sash.aggregators.catalogue import CATALOGUE
-    from sash.cli.terminal import write_json, write_rows
 
     if as_json:
         write_json([_record(one) for one in CATALOGUE.values()])
@@ -113,7 +110,6 @@ def trace(
 ) -> None:
     """Show how a structure changes, step by step: its contents, the pointers of the paper, calls of ⊕."""
     from sash.cli.structure_trace import trace_lines, trace_steps, trace_svg, values_of
-    from sash.cli.terminal import write_json
 
     steps = [*trace_steps(structure, aggregate, values_of(values), window)]
     if svg:
@@ -133,7 +129,6 @@ def warm(
 ) -> None:
     """Compile the common kernels into the cache, ahead of their first use."""
     from sash import warm as kernels
-    from sash.cli.terminal import write_json
 
     names = [name for name in kernels.tasks() if only in name]
     if not names:
@@ -156,7 +151,6 @@ def sql(
     """Compute a SELECT statement with windows on files."""
     from sash.cli.sql import sql as compute
     from sash.cli.table_files import read_table, require_output, write_file
-    from sash.cli.terminal import write_table
 
     if out:
         require_output(out)

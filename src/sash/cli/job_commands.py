@@ -14,7 +14,7 @@ import typer
 
 from sash.cli.commands import Json, app
 from sash.cli.main import WrongUsage
-from sash.cli.terminal import escaped, write, write_error
+from sash.cli.terminal import escaped, is_terminal, write, write_error, write_json, write_tree
 from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def explain(job: JobPath, changes: Changes = [], as_json: Json = False) -> None:
 
     read = read_job(job, changes)
     from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.terminal import is_terminal, write_tree
 
     if read.engine == "spark":
         from sash.cli.job_spark import schema_on_spark
@@ -141,8 +140,6 @@ def _plan(prepared: PreparedJob) -> str:
 
 
 def _show_plan(prepared: PreparedJob, as_json: bool) -> None:
-    from sash.cli.terminal import write_json
-
     if not as_json:
         write(_plan(prepared) + "\n")
         return
@@ -158,7 +155,6 @@ def _summary_stream(job: Job) -> TextIO:
 
 def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType | None) -> None:
     """dtype: the type of the time column."""
-    from sash.cli.terminal import write_json
     from sash.columns.time_numbers import time_text
 
     if as_json:
@@ -191,7 +187,6 @@ def _run_on_spark(
     """Run a job on Spark; `watching` is the context in which a stream is watched."""
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.job_spark import is_stream, require_spark, run_batch, run_stream, schema_on_spark
-    from sash.cli.terminal import write_json
 
     require_spark(read, follow)
     stream = is_stream(read, follow)

@@ -131,14 +131,10 @@ def _files(prepared: PreparedJob, stream: bool) -> Any:
     if stream and Path(path).is_file():
         job.wrong(("source", "path"), f"{path!r} is a file: a stream on engine spark reads a directory of files")
     if kind == "parquet":
-        given = job.get("source", "schema") is not None or not _has_files(prepared)
+        given = job.get("source", "schema") is not None or (prepared.files is not None and not prepared.files.paths())
         schema = spark_schema(prepared.schema) if given else parquet_schema(job, _paths(prepared))
         return reader.schema(schema).parquet(path)
     return _text_options(reader, prepared).format(FILES[kind]).load(path)
-
-
-def _has_files(prepared: PreparedJob) -> bool:
-    return prepared.files is None or bool(prepared.files.paths())
 
 
 def _paths(prepared: PreparedJob) -> list[str]:

@@ -74,7 +74,7 @@ def job_for(path: str, format_: str = "toml") -> str:
     kind = next(kind for kind, layout in FILES.items() if layout == source.layout.name)
     on = _time(schema)
     size, others, lateness = SIZES["number" if on is None else _measure(schema.field(on).type)]
-    by = next((one.name for one in schema if _is_text(one.type) and one.name != on), None)
+    by = next((one.name for one in schema if one.type in (pa.string(), pa.large_string()) and one.name != on), None)
     write = FORMATS[format_]
     table, key, indent = write.table, write.key, write.indent
 
@@ -126,10 +126,6 @@ def _time(schema: pa.Schema) -> str | None:
             return str(field.name)
     clocks = (one.name for one in schema if pa.types.is_integer(one.type) and one.name.lower() in CLOCKS)
     return next(clocks, None)
-
-
-def _is_text(dtype: pa.DataType) -> bool:
-    return dtype in (pa.string(), pa.large_string())
 
 
 def _aggregates(schema: pa.Schema, on: str | None) -> dict[str, str]:

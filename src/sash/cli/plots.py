@@ -159,7 +159,8 @@ def _lines(query: Query, results: pa.Table) -> list[_Line]:
     found = []
     for name, aggregate in query.aggregates.items():
         is_over = isinstance(aggregate, Bound) and aggregate.monoid.name in SAME_UNIT
-        for column in [one for one in results.column_names if one == name or one in _names(query, name)]:
+        labels = {name, *(f"{name}_{window}" for window in query.windows if window)}
+        for column in [one for one in results.column_names if one in labels]:
             kind = results.schema.field(column).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
                 raise ValueError(f"{name}={aggregate!r} gives {kind}, which cannot be drawn: leave it out")
@@ -167,10 +168,6 @@ def _lines(query: Query, results: pa.Table) -> list[_Line]:
                 label = f"{column} = {aggregate!r}" if column == name else column
                 found.append(_Line(label if window is None else f"{label}, {window}", column, window, is_over))
     return found
-
-
-def _names(query: Query, name: str) -> list[str]:
-    return [f"{name}_{window}" for window in query.windows if window]
 
 
 def _keys(query: Query, table: pa.Table, key: Any, most: int) -> list[tuple[Any, ...]]:

@@ -236,7 +236,9 @@ class _Spark:
 
     def ranked(self, data: Any, query: Query, name: str) -> Any:
         """The DataFrame with one more column, in the order of a query's `on`: equal where all columns are equal."""
-        bound_query = query.bind(self._schema(data))
+        from sash.spark.spark_types import arrow_schema
+
+        bound_query = query.bind(arrow_schema(data.schema))
         keys = ", ".join(map(_quoted, query.by))
         order = ", ".join(f"{_quoted(one)} ASC NULLS LAST" for one in query.on)
         first = _quoted(query.on[0])
@@ -255,11 +257,6 @@ class _Spark:
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""
         return data.selectExpr(*(f"{_quoted(source)} as {_quoted(name)}" for source, name in output))
-
-    def _schema(self, data: Any) -> pa.Schema:
-        from sash.spark.spark_types import arrow_schema
-
-        return arrow_schema(data.schema)
 
 
 def _quoted(name: str) -> str:

@@ -173,16 +173,8 @@ FUNCTIONS: dict[str, Callable[[Part, Any], Aggregated]] = {
 """By class of sqlglot: the function that translates a call."""
 
 OURS = {
-    "geometric_mean",
-    "geomean",
-    "max_count",
-    "mean",
-    "min_count",
-    "product",
-    "range",
-    "sum_of_squares",
-    "longest_run",
-}
+    "geometric_mean", "geomean", "max_count", "mean", "min_count", "product", "range", "sum_of_squares", "longest_run",
+}  # fmt: skip
 """Functions that sqlglot does not know, by the names of sash and DuckDB; all take one column."""
 
 NAMES = (

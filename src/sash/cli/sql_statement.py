@@ -87,16 +87,8 @@ class OverClause(NamedTuple):
     text: str
 
 
-class Selected(NamedTuple):
-    """The partitions, windows and columns of a SELECT."""
-
-    partitions: tuple[Partition, ...]
-    windows: Windows | None
-    """With GROUP BY, the windows of all aggregates; else None: each aggregate has its own."""
-    output: tuple[tuple[str, str], ...]
-    """The columns of the result: each column of the query's output with its name in the SELECT."""
-    named: tuple[tuple[str, Node], ...]
-    """What names columns of the table outside of aggregates, each with its clause."""
+Selected = tuple[tuple[Partition, ...], Windows | None]
+"""The partitions of a SELECT, and with GROUP BY the windows of all aggregates; else None: each has its own."""
 
 
 def table_arguments(name: str, call: Part) -> list[Part]:
@@ -229,7 +221,7 @@ class RowsReader(SelectReader):
             over = self._over(self.windows[name], ())
             if over.frame is not None:
                 over.frame.skip()
-        return Selected(tuple(self.partitions.values()), None, tuple(self.output), tuple(self.named))
+        return tuple(self.partitions.values()), None
 
     def _place(self, e: Part, source: str) -> None:
         """Add an expression to the partition of its windows; one without windows to the first partition."""
@@ -357,7 +349,7 @@ class SlidesReader(SelectReader):
             found[self.output[-1][0]] = made
         if not found:
             raise UnsupportedSQL("the statement has no aggregate: add one, such as COUNT(*)")
-        return Selected((Partition(by, (time,), found),), window, tuple(self.output), tuple(self.named))
+        return (Partition(by, (time,), found),), window
 
     def _descriptor(self, part: Part) -> str:
         """The column of DESCRIPTOR(ts)."""
@@ -551,10 +543,10 @@ def _statement(select: Part) -> Statement:
     where = select.get("where")
     condition = None if where is None else expr_of(where.this)
     reader = SlidesReader(select) if select.get("group") is not None else RowsReader(select)
-    partitions, windows, output, named = reader.read()
+    selected = reader.read()
     _require_read(select)
     text = "" if where is None else where.this.text
-    return Statement(table, condition, text, partitions, windows, output, named)
+    return Statement(table, condition, text, *selected, tuple(reader.output), tuple(reader.named))
 
 
 def formula_of(text: str) -> Aggregated:

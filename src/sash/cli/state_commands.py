@@ -13,7 +13,7 @@ import typer
 from sash.cli.commands import Json, app
 from sash.cli.job_commands import Changes, JobPath
 from sash.cli.main import WrongUsage
-from sash.cli.terminal import escaped, write
+from sash.cli.terminal import escaped, write, write_json, write_rows, write_table
 
 if TYPE_CHECKING:
     from sash.cli.job_file import Job
@@ -31,7 +31,6 @@ def inspect(
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
     from sash.cli.state_summary import state_summary, summary_lines
-    from sash.cli.terminal import write_json, write_rows
 
     read = read_job(job) if job else None
     query = None if read is None else PreparedJob(read, read.engine).made.query
@@ -52,7 +51,6 @@ def lookup(
     """Look up the current aggregates of a key in the store of a job, also while the job runs."""
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.terminal import write_table
     from sash.stores import RocksDBStore
 
     read = read_job(job, changes)

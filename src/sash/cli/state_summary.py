@@ -175,13 +175,9 @@ def _timed(summary: dict[str, Any], state: StoredPages) -> dict[str, Any]:
     """The summary with its watermark as a time, if the state has the type of its time column."""
     schema = state.schema or root_schema(state.pages.get(ROOT))
     on, given = (summary["query"] or {}).get("on"), summary["watermark"]
-    if schema is None or not on or given is None or not _is_integer(given):
+    if schema is None or not on or given is None or not re.fullmatch(r"-?\d+", given):
         return summary
     return summary | {"watermark": str(time_text(int(given), schema.field(on[0]).type))}
-
-
-def _is_integer(text: str) -> bool:
-    return re.fullmatch(r"-?\d+", text) is not None
 
 
 def _of_snapshot(data: bytes) -> StoredPages:

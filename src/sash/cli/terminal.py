@@ -18,10 +18,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 
 # --- Escaped text ---
 
@@ -95,6 +91,10 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
         writer.writerow(names)
         writer.writerows(rows)
         return
+    from rich.console import Console  # without it the command says what to install
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(header_style="bold")
     found = [*rows]
     for i, name in enumerate(names):
@@ -123,6 +123,10 @@ def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
 
 def write_tree(text: str) -> None:
     """Print text as a tree: the first line is the root, and a line belongs to the last line that is indented less."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
     first, *lines = [line for line in escaped_lines(text).split("\n") if line.strip()]
     root = Tree(Text(first))
     above = [(-1, root)]

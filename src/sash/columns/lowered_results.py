@@ -18,7 +18,7 @@ from sash.columns.input_encoding import Decoder
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, States
 from sash.kernels.loops.bound_kernel import LOWER, AggregateError
 from sash.monoids.algebra import Monoid
-from sash.monoids.unlowered import Unlowered
+from sash.monoids.null_rows import Unlowered
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.state_sharing import SUM_IN_MEAN, Member, Reads
 

@@ -152,11 +152,6 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def _comparison(node: CallNode, operands: list[Datum]) -> Datum:
-    a, b = in_common(operands)
-    return cast_to(_COMPARISONS[node.function](a, b), pa.bool_())
-
-
 def _bool(value: Datum) -> Datum:
     require_type(is_.is_boolean, value)
     return cast_to(value, pa.bool_())
@@ -170,11 +165,6 @@ def _case(_node: CallNode, operands: list[Datum]) -> Datum:
     return last
 
 
-def _where(_node: CallNode, operands: list[Datum]) -> Datum:
-    """A value of any type where a condition holds, else null."""
-    return masked(operands[0], pc.fill_null(_bool(operands[1]), False))
-
-
 def masked(value: Datum, on: Datum) -> Datum:
     """A value of any type where a flag is set, else null."""
     null = pa.scalar(None, value.type)
@@ -183,11 +173,6 @@ def masked(value: Datum, on: Datum) -> Datum:
     if isinstance(value, pa.Scalar) or not is_.is_nested(value.type):
         return pc.if_else(on, value, null)
     return value.take(pc.if_else(on, pa.array(np.arange(len(value))), pa.scalar(None, pa.int64())))
-
-
-def _like(node: CallNode, operands: list[Datum]) -> Datum:
-    value, pattern = operands
-    return pc.match_like(_text(value), pattern.as_py(), ignore_case=node.function == "ilike")
 
 
 # ---- functions ----
@@ -304,22 +289,21 @@ def _epoch(_node: CallNode, operands: list[Datum]) -> Datum:
     return pc.divide(as_float(cast_to(value, pa.int64())), pa.scalar(units))
 
 
-def _log(_node: CallNode, operands: list[Datum]) -> Datum:
-    base, value = operands
-    return pc.logb(as_float(value), as_float(base))
-
-
 CALLS: dict[str, Call] = {
     **dict.fromkeys(("+", "-", "*", "/", "//", "%"), _arithmetic),
-    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(
+        _COMPARISONS,
+        lambda node, operands: cast_to(_COMPARISONS[node.function](*in_common(operands)), pa.bool_()),
+    ),
     "negate": _negate,
     "and": lambda _node, operands: pc.and_kleene(*map(_bool, operands)),
     "or": lambda _node, operands: pc.or_kleene(*map(_bool, operands)),
     "not": lambda _node, operands: pc.invert(_bool(operands[0])),
     "is null": lambda _node, operands: pc.is_null(operands[0]),
     "case": _case,
-    "where": _where,
-    **dict.fromkeys(("like", "ilike"), _like),
+    "where": lambda _node, operands: masked(operands[0], pc.fill_null(_bool(operands[1]), False)),
+    "like": lambda _node, operands: pc.match_like(_text(operands[0]), operands[1].as_py()),
+    "ilike": lambda _node, operands: pc.match_like(_text(operands[0]), operands[1].as_py(), ignore_case=True),
     "||": _joined("emit_null"),
     "concat": _joined("replace"),
     "abs": _abs,
@@ -332,7 +316,7 @@ CALLS: dict[str, Call] = {
     "ln": _on_floats(pc.ln),
     "log2": _on_floats(pc.log2),
     "log10": _on_floats(pc.log10),
-    "log": _log,
+    "log": lambda _node, operands: pc.logb(as_float(operands[1]), as_float(operands[0])),
     "power": lambda _node, operands: pc.power(*map(as_float, operands)),
     "isnan": _on_floats(pc.is_nan),
     "isinf": _on_floats(pc.is_inf),

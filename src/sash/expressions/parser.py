@@ -180,10 +180,21 @@ class _Translator:
             return self._chain(e)
         if name in _BINARY:
             return CallNode(_BINARY[name], (self.node(e.this), self.node(e.expression)))
-        special: Callable[[Part], Node] | None = getattr(self, f"_on_{name.lower()}", None)
-        if special is not None:
-            return special(e)
-        return self._function(e)
+        match name:
+            case "Paren":
+                return self.node(e.this)
+            case "Identifier":
+                return ColumnNode(e.name, bool(e.get("quoted")))
+            case "Null":
+                return LiteralNode("null", None)
+            case "Boolean":
+                return LiteralNode("bool", bool(e.this))
+            case "Not":
+                return CallNode("not", (self.node(e.this),))
+            case "Extract":
+                return self._call(e.this.name.lower(), [e.expression])
+        special: Callable[[Part], Node] = getattr(self, f"_on_{name.lower()}", self._function)
+        return special(e)
 
     def _chain(self, e: Part) -> Node:
         """Operands that one operator joins: sqlglot nests them to the left, as deep as there are operands."""
@@ -195,9 +206,6 @@ class _Translator:
                 e = e.this
         return chained(_BINARY[kind], [self.node(e), *map(self.node, reversed(operands))])
 
-    def _on_paren(self, e: Part) -> Node:
-        return self.node(e.this)
-
     def _on_column(self, e: Part) -> Node:
         if e.get("table") is not None:
             raise self._refused(
@@ -206,15 +214,6 @@ class _Translator:
         if e.this.kind == "Star":
             raise self._refused("* names no column: name one")
         return self.node(e.this)
-
-    def _on_identifier(self, e: Part) -> Node:
-        return ColumnNode(e.name, bool(e.get("quoted")))
-
-    def _on_null(self, _e: Part) -> Node:
-        return LiteralNode("null", None)
-
-    def _on_boolean(self, e: Part) -> Node:
-        return LiteralNode("bool", bool(e.this))
 
     def _on_literal(self, e: Part) -> Node:
         if e.is_text:
@@ -236,9 +235,6 @@ class _Translator:
         if isinstance(value, LiteralNode) and value.kind in ("int", "float"):
             return LiteralNode(value.kind, -value.value)
         return CallNode("negate", (value,))
-
-    def _on_not(self, e: Part) -> Node:
-        return CallNode("not", (self.node(e.this),))
 
     def _on_is(self, e: Part) -> Node:
         value, other = self.node(e.this), self.node(e.expression)
@@ -262,13 +258,7 @@ class _Translator:
         return same[0] if len(same) == 1 else CallNode("or", tuple(same))
 
     def _on_like(self, e: Part) -> Node:
-        return self._pattern("like", e)
-
-    def _on_ilike(self, e: Part) -> Node:
-        return self._pattern("ilike", e)
-
-    def _pattern(self, function: str, e: Part) -> Node:
-        pattern = self.node(e.expression)
+        function, pattern = e.kind.lower(), self.node(e.expression)
         if not isinstance(pattern, LiteralNode) or pattern.kind != "text":
             meant = ""
             if isinstance(pattern, ColumnNode) and pattern.quoted:
@@ -277,19 +267,21 @@ class _Translator:
         found: Node = CallNode(function, (self.node(e.this), pattern))
         return CallNode("not", (found,)) if e.get("negate") else found
 
+    _on_ilike = _on_like
+
     def _on_case(self, e: Part) -> Node:
         subject = None if e.this is None else self.node(e.this)
         operands: list[Node] = []
         for one in e.get("ifs"):
             on = self.node(one.this)
             operands += [on if subject is None else CallNode("=", (subject, on)), self.node(one.get("true"))]
-        last = e.get("default")
-        return CallNode("case", (*operands, LiteralNode("null", None) if last is None else self.node(last)))
+        return CallNode("case", (*operands, self._else(e.get("default"))))
 
     def _on_if(self, e: Part) -> Node:
-        last = e.get("false")
-        otherwise = LiteralNode("null", None) if last is None else self.node(last)
-        return CallNode("case", (self.node(e.this), self.node(e.get("true")), otherwise))
+        return CallNode("case", (self.node(e.this), self.node(e.get("true")), self._else(e.get("false"))))
+
+    def _else(self, e: Part | None) -> Node:
+        return LiteralNode("null", None) if e is None else self.node(e)
 
     def _on_cast(self, e: Part) -> Node:
         kind = e.get("to")
@@ -339,9 +331,6 @@ class _Translator:
             return LiteralNode("interval", count * datetime.timedelta(microseconds=_UNITS[unit]))
         except (OverflowError, ValueError):
             raise self._refused(f"{e.text}: an interval has at most {datetime.timedelta.max.days:,} days") from None
-
-    def _on_extract(self, e: Part) -> Node:
-        return self._call(e.this.name.lower(), [e.expression])
 
     def _on_log(self, e: Part) -> Node:
         if e.expression is None:

@@ -144,10 +144,6 @@ def _alike(values: Sequence[Any]) -> list[Any]:
     return list(values)
 
 
-def _coalesce(*values: Any) -> Any:
-    return next((value for value in _alike(values) if value is not None), None)
-
-
 def _nullif(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a
@@ -263,7 +259,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "isnan": strict(lambda value: math.isnan(python_float(value))),
     "isinf": strict(lambda value: math.isinf(python_float(value))),
     "isfinite": strict(lambda value: math.isfinite(python_float(value))),
-    "coalesce": _coalesce,
+    "coalesce": lambda *values: next((value for value in _alike(values) if value is not None), None),
     "nullif": _nullif,
     "greatest": _extreme(max),
     "least": _extreme(min),

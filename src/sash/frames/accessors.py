@@ -12,19 +12,11 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
-from sash.plan.api_types import FrameT
+from sash.plan.api_types import FrameT, arguments_of
 from sash.plan.query import Query
 from sash.plan.rolling import as_of, rolling
-from sash.plan.validation import aggregates_named
-
-if TYPE_CHECKING:
-    from sash.monoids.arithmetic import Aggregated
-    from sash.plan.api_types import Columns, Emit, EventFrame, Late, Windows
-    from sash.plan.options import Options
-    from sash.windows.arguments import Length
-    from sash.windows.specs import Closed
 
 
 class Accessor(Generic[FrameT]):
@@ -33,76 +25,22 @@ class Accessor(Generic[FrameT]):
     def __init__(self, frame: FrameT) -> None:
         self._frame = frame
 
-    @aggregates_named
-    def rolling(
-        self,
-        windows: Windows | None = None,
-        *,
-        by: Columns | None = (),
-        on: Columns | None = None,
-        lateness: Length | None = None,
-        emit: Emit = "final",
-        late: Late = "drop",
-        forget: Length | None = None,
-        ahead: Length | None = None,
-        retract: str | None = None,
-        min_periods: int = 0,
-        options: Options | None = None,
-        **aggregates: Aggregated,
-    ) -> FrameT:
+    @arguments_of(rolling)
+    def rolling(self, *given: Any, **named: Any) -> FrameT:
         """Compute aggregates over sliding windows of this frame: `sash.rolling(df, windows, …)`.
 
         windows, by, on, lateness, emit, late, forget, ahead, retract, min_periods, options, aggregates: as for
             `sash.rolling`.
         """
-        return rolling(
-            self._frame,
-            windows,
-            by=by,
-            on=on,
-            lateness=lateness,
-            emit=emit,
-            late=late,
-            forget=forget,
-            ahead=ahead,
-            retract=retract,
-            min_periods=min_periods,
-            options=options,
-            **aggregates,
-        )
+        return rolling(self._frame, *given, **named)
 
-    @aggregates_named
-    def as_of(
-        self,
-        events: EventFrame,
-        windows: Windows | None = None,
-        *,
-        by: Columns | None = (),
-        on: Columns | None = None,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
-        min_periods: int = 0,
-        options: Options | None = None,
-        **aggregates: Aggregated,
-    ) -> FrameT:
+    @arguments_of(as_of)
+    def as_of(self, *given: Any, **named: Any) -> FrameT:
         """Point-in-time features, with this frame as the spine: `sash.as_of(df, events, windows, …)`.
 
         events, windows, by, on, closed, spine_by, spine_on, min_periods, options, aggregates: as for `sash.as_of`.
         """
-        return as_of(
-            self._frame,
-            events,
-            windows,
-            by=by,
-            on=on,
-            closed=closed,
-            spine_by=spine_by,
-            spine_on=spine_on,
-            min_periods=min_periods,
-            options=options,
-            **aggregates,
-        )
+        return as_of(self._frame, *given, **named)
 
     def run(self, query: Query) -> FrameT:
         """`query.run(df)`."""

@@ -20,7 +20,7 @@ from typing import Any
 from sash.monoids import multiset
 from sash.monoids.decimals import half_up
 from sash.monoids.durations import in_units
-from sash.monoids.order_statistics import Counted, quantile_place
+from sash.monoids.order_statistics import AroundForm, Counted, quantile_place
 
 ONE = 10**18
 """The units of a fraction."""
@@ -71,8 +71,6 @@ class BetweenValues(Counted):
         return _between_decimals(low, high, fraction, self.scale)
 
     def on_tree(self) -> Any:
-        from sash.monoids.order_statistics import AroundForm
-
         return AroundForm(self.name, self.q, self.rule)
 
 

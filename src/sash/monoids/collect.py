@@ -13,12 +13,7 @@ from sash.monoids.algebra import Monoid
 
 
 class Collect(Monoid):
-    """The values, oldest first, as a list. Nulls are missing, NaN is a value.
-
-    >>> m = Collect()
-    >>> m.lower(m.combine(m.lift(3), m.lift(1)))
-    [3, 1]
-    """
+    """The values, oldest first, as a list; see `sash.collect`."""
 
     identity: Any = ()
     exact = True
@@ -38,14 +33,10 @@ class Collect(Monoid):
 
 
 class CollectDistinct(Monoid):
-    """The distinct values in the order of their first appearance, as a list.
+    """The distinct values in the order of their first appearance, as a list; see `sash.collect_distinct`.
 
-    Values are the same if Python says they are equal (1, 1.0 and True are one value, and the first of them
-    stays); a NaN equals a NaN. The order makes it not commutative.
-
-    >>> m = CollectDistinct()
-    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
-    ['b', 'a']
+    Values are the same if Python says they are equal (1, 1.0 and True are one value, and the first of them stays); a
+    NaN equals a NaN. The order makes it not commutative.
 
     Raises TypeError from `lift` if a value is not hashable.
     """
@@ -74,16 +65,9 @@ class CollectDistinct(Monoid):
 
 
 class Concat(Monoid):
-    """The strings joined in order, with `separator` between them.
+    """The strings joined in order, with `separator` between them; see `sash.concat`.
 
     The state is (number of strings, text): an empty string is a string, and gets its separators.
-
-    >>> m = Concat(separator="-")
-    >>> window = m.combine(m.combine(m.lift("a"), m.lift("")), m.lift("b"))
-    >>> m.lower(window), m.lower(m.inverse(window, m.lift("a")))
-    ('a--b', '-b')
-
-    Raises TypeError if the separator, or a value in `lift`, is not a string.
     """
 
     identity: Any = (0, "")

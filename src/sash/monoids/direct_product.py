@@ -7,7 +7,6 @@ It is built of pairs, first ⊗ rest, so that every function is arithmetic on a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -15,10 +14,6 @@ from sash.monoids.algebra import Domain, Kind, Monoid
 
 _NARROW: tuple[Domain, ...] = ("any", "hashable", "ordered", "number", "text", "int", "bool")
 """From wide to narrow: a product accepts what its narrowest part accepts."""
-
-
-def _inputs(parts: tuple[Monoid, ...]) -> Iterator[tuple[Domain, ...]]:
-    return zip_longest(*(part.domain for part in parts), fillvalue="any")
 
 
 class Unit(Monoid):
@@ -73,7 +68,8 @@ class DirectProduct(Monoid):
         self.commutative = self.first.commutative and self.rest.commutative
         self.exact = self.first.exact and self.rest.exact
         self.declares_empty = self.first.declares_empty and self.rest.declares_empty
-        self.domain = tuple(max(inputs, key=_NARROW.index) for inputs in _inputs(parts))
+        inputs = zip_longest(*(part.domain for part in parts), fillvalue="any")
+        self.domain = tuple(max(one, key=_NARROW.index) for one in inputs)
         self.interpreted_only = self.first.interpreted_only or self.rest.interpreted_only
 
     def lift(self, *row: Any) -> Any:

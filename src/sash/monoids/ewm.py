@@ -163,7 +163,17 @@ class _Ewm(Merged):
 
     domain = ("number",)
 
-    def __init__(self, halflife: Any, alpha: Any, times: Any, ignore_nulls: Any) -> None:
+    def __init__(
+        self,
+        halflife: float | str | timedelta | None = None,
+        alpha: float | None = None,
+        times: bool = False,
+        ignore_nulls: bool = False,
+        *,
+        span: float | None = None,
+        com: float | None = None,
+    ) -> None:
+        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
         self.halflife, self.alpha = halflife, alpha
         self.times = check_flag("times", times) or not (halflife is None or _is_number(halflife))
         self.ignore_nulls = check_flag("ignore_nulls", ignore_nulls)
@@ -205,52 +215,20 @@ class _Ewm(Merged):
 
 
 class EwmMean(_Ewm):
-    """The exponentially weighted mean: a value has the weight 0.5 ** (age / halflife).
-
-    `halflife` is a number of rows, or a duration; with `times` a number is in units of the time. Instead, `alpha` is
-    the fraction by which each row reduces the weights of earlier ones: 1 - 0.5 ** (1 / halflife). `span` and `com` set
-    it as in pandas: to 2 / (span + 1) and 1 / (1 + com). Null rows age the others, unless `ignore_nulls`.
-
-    >>> m = EwmMean(halflife=1)
-    >>> m.lower(m.combine(m.lift(0.0), m.lift(3.0)))
-    2.0
-
-    Raises TypeError or ValueError for parameters that are missing or out of range, TypeError for inputs that are no
-    numbers.
-    """
-
-    def __init__(
-        self,
-        halflife: float | str | timedelta | None = None,
-        alpha: float | None = None,
-        times: bool = False,
-        ignore_nulls: bool = False,
-        *,
-        span: float | None = None,
-        com: float | None = None,
-    ) -> None:
-        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
-        super().__init__(halflife, alpha, times, ignore_nulls)
+    """The exponentially weighted mean; see `sash.ewm_mean`. Null rows age the others, unless `ignore_nulls`."""
 
     def result(self, merged: Any) -> Any:
         return merged[1] if merged[0] > 0.0 else None
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmMeanByTime(length)
 
 
 class EwmVar(MergedMoments, _Ewm):
-    """The exponentially weighted variance: the weighted mean square distance from the weighted mean.
+    """The exponentially weighted variance; see `sash.ewm_var`.
 
     With `bias=False` it is divided by 1 - Σ w² / (Σ w)², as a sample's variance is by (n - 1) / n; it is null for a
-    single value, and where all others are too old to have a weight. The other parameters are those of `EwmMean`.
-
-    >>> m = EwmVar(halflife=1)
-    >>> round(m.lower(m.combine(m.lift(1e9), m.lift(1e9 + 2))), 9)
-    2.0
-
-    Raises what `EwmMean` raises, TypeError if bias is no boolean.
+    single value, and where all others are too old to have a weight.
     """
 
     def __init__(
@@ -264,33 +242,23 @@ class EwmVar(MergedMoments, _Ewm):
         span: float | None = None,
         com: float | None = None,
     ) -> None:
-        alpha = row_alpha(self.name, times, halflife=halflife, alpha=alpha, span=span, com=com)
-        super().__init__(halflife, alpha, times, ignore_nulls)
+        super().__init__(halflife, alpha, times, ignore_nulls, span=span, com=com)
         self.bias = check_bias(bias)
 
     def result(self, merged: Any) -> Any:
         return variance(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmVarByTime(length, self.bias)
 
 
 class EwmStd(EwmVar):
-    """The exponentially weighted standard deviation: the square root of `EwmVar`.
-
-    >>> m = EwmStd(halflife=1, bias=True)
-    >>> m.lower(m.combine(m.lift(0), m.lift(3))) == 2**0.5
-    True
-
-    Raises what `EwmVar` raises.
-    """
+    """The exponentially weighted standard deviation: the square root of `EwmVar`; see `sash.ewm_std`."""
 
     def result(self, merged: Any) -> Any:
         return deviation(merged, self.bias)
 
     def by_time(self, length: float) -> Monoid:
-
         return EwmStdByTime(length, self.bias)
 
 

@@ -47,45 +47,21 @@ class _End(Monoid):
 
 
 class First(_End):
-    """The oldest value that is not null.
-
-    >>> m = First()
-    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
-    'a'
-    """
+    """The oldest value that is not null; see `sash.first`."""
 
     def picks_right(self, a: Any, _b: Any) -> bool:
         return not a[0]
 
 
 class Last(_End):
-    """The newest value that is not null.
-
-    >>> m = Last()
-    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
-    'b'
-    """
+    """The newest value that is not null; see `sash.last`."""
 
     def picks_right(self, _a: Any, b: Any) -> bool:
         return bool(b[0])
 
 
 class Nth(Monoid):
-    """The n-th value that is not null: from the oldest for n ≥ 1, from the newest for n ≤ -1.
-
-    Null while the window holds fewer values. The state holds the |n| values nearest to that end, so a
-    combine costs O(|n|).
-
-    >>> m = Nth(2)
-    >>> window = m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("c"))
-    >>> m.lower(window), m.lower(m.lift("a"))
-    ('b', None)
-    >>> m = Nth(-1)
-    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
-    'b'
-
-    Raises TypeError if n is not an integer, ValueError if it is 0.
-    """
+    """The n-th value that is not null; see `sash.nth`. A combine costs O(|n|)."""
 
     identity: Any = ()
     exact = True
@@ -113,15 +89,7 @@ class Nth(Monoid):
 
 
 class M4(Monoid):
-    """First, minimum, maximum and last as a tuple: the four values that draw a pixel column of a line plot.
-
-    Minimum and maximum are those of `min` and `max`: a NaN wins over every number.
-
-    >>> m = M4()
-    >>> window = m.combine(m.combine(m.lift(3), m.lift(9)), m.combine(m.lift(1), m.lift(5)))
-    >>> m.lower(window)
-    (3, 1, 9, 5)
-    """
+    """First, minimum, maximum and last as a tuple; see `sash.m4`."""
 
     domain = ("ordered",)
     exact = True

@@ -2,29 +2,10 @@
 
 Columns are positional and named as the inputs of the aggregate's `lift`; parameters are keywords and named as those
 of its constructor. The names are those of built-ins (`sum`, `max`, `any`…), as users expect them.
+The module shadows built-ins (`max`, `any`, `sum`, `range`…) and uses none of them.
 
-The decorator of the functions that bind aggregates to columns.
-
-It registers the aggregate, documents the arguments that all of them have, and turns Python's errors about arguments
-into errors that name columns and parameters.
-
-Functions that bind aggregates of values of any type, or of values that can be ordered.
-
-This module shadows built-ins (`max`, `any`…) and uses none of them.
-
-Functions that bind aggregates of numbers: sums, moments, regression, bits.
-
-This module shadows built-ins (`sum`, `range`) and uses none of them.
-
-Functions that bind order statistics: exact medians, quantiles, ranks, modes and numbers of distinct values.
-
-Functions that bind weighted aggregates, and those that look back by rows.
-
-Their weights are a column, or fall with the age of a row.
-
-Functions that bind sketches: approximate aggregates in little memory.
-
-They serve windows with `every`, and Lifetime. All but `bloom` need the package datasketches.
+Sketches (approximate aggregates in little memory) serve windows with `every`, and Lifetime. All but `bloom` need the
+package datasketches.
 """
 
 from __future__ import annotations
@@ -1097,57 +1078,10 @@ def pct_change(x: ColumnLike | None = None, /, *, n: int = 1, where: Condition =
 # --- Functions ---
 
 __all__ = [
-    "AGGREGATES",
-    "all",
-    "any",
-    "approx_distinct",
-    "approx_quantile",
-    "arg_max",
-    "arg_min",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bloom",
-    "collect",
-    "collect_distinct",
-    "concat",
-    "correlation",
-    "count",
-    "count_distinct",
-    "count_min",
-    "covariance",
-    "delta",
-    "ewm_mean",
-    "ewm_std",
-    "ewm_var",
-    "first",
-    "frequent_items",
-    "geometric_mean",
-    "intercept",
-    "kurtosis",
-    "lag",
-    "last",
-    "longest_run",
-    "m4",
-    "max",
-    "max_count",
-    "mean",
-    "median",
-    "min",
-    "min_count",
-    "mode",
-    "nth",
-    "pct_change",
-    "percent_rank",
-    "product",
-    "quantile",
-    "range",
-    "rank",
-    "skewness",
-    "slope",
-    "std",
-    "sum",
-    "sum_of_squares",
-    "var",
-    "weighted_mean",
-]
+    "all", "any", "approx_distinct", "approx_quantile", "arg_max", "arg_min", "bit_and", "bit_or", "bit_xor", "bloom",
+    "collect", "collect_distinct", "concat", "correlation", "count", "count_distinct", "count_min", "covariance",
+    "delta", "ewm_mean", "ewm_std", "ewm_var", "first", "frequent_items", "geometric_mean", "intercept", "kurtosis",
+    "lag", "last", "longest_run", "m4", "max", "max_count", "mean", "median", "min", "min_count", "mode", "nth",
+    "pct_change", "percent_rank", "product", "quantile", "range", "rank", "skewness", "slope", "std", "sum",
+    "sum_of_squares", "var", "weighted_mean",
+]  # fmt: skip

@@ -34,16 +34,7 @@ _OVERFLOW = overflow_message("delta")
 
 
 class Lag(Monoid):
-    """The value of the n-th row before the last one of the window; null if there is none, or if it is null.
-
-    A combine costs O(n).
-
-    >>> m = Lag(1)
-    >>> m.lower(m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("c")))
-    'b'
-
-    Raises TypeError if n is not an integer, ValueError if it is below 1.
-    """
+    """The value of the n-th row before the last one of the window; see `sash.lag`. A combine costs O(n)."""
 
     identity: Any = ()
     exact = True
@@ -88,15 +79,7 @@ class _Change(Lag):
 
 
 class Delta(_Change):
-    """The value of the last row of the window minus that of the n-th row before it; null if one is missing.
-
-    >>> m = Delta(1)
-    >>> m.lower(m.combine(m.lift(3), m.lift(5)))
-    2
-
-    Raises OverflowError from `lower` if a difference of ints exceeds 64 bits, TypeError for inputs that are no numbers,
-    TypeError or ValueError if n is no number of rows.
-    """
+    """The value of the last row of the window minus that of the n-th row before it; see `sash.delta`."""
 
     def typed(self, *kinds: Kind) -> Monoid:
         return DeltaOnColumns(self.n, one_kind(self, kinds))
@@ -107,16 +90,7 @@ class Delta(_Change):
 
 
 class PctChange(_Change):
-    """The relative change since the n-th row before: the last value over the earlier one, minus 1.
-
-    Null if one is missing, and if the earlier one is zero.
-
-    >>> m = PctChange(1)
-    >>> m.lower(m.combine(m.lift(4), m.lift(5)))
-    0.25
-
-    Raises TypeError for inputs that are no numbers, TypeError or ValueError if n is no number of rows.
-    """
+    """The relative change since the n-th row before; see `sash.pct_change`."""
 
     def typed(self, *kinds: Kind) -> Monoid:
         return PctChangeOnColumns(self.n, one_kind(self, kinds))

@@ -50,27 +50,13 @@ class _Truth(Monoid):
 
 
 class Any(_Truth):
-    """Is any value true?
-
-    Columns must be boolean; in a loop values are converted with `bool`.
-
-    >>> m = Any()
-    >>> m.lower(m.combine(m.lift(False), m.lift(True)))
-    True
-    """
+    """Is any value true? See `sash.any`. Columns must be boolean; in a loop values are converted with `bool`."""
 
     decisive = True
 
 
 class All(_Truth):
-    """Are all values true?
-
-    Columns must be boolean; in a loop values are converted with `bool`.
-
-    >>> m = All()
-    >>> m.lower(m.combine(m.lift(False), m.lift(True)))
-    False
-    """
+    """Are all values true? See `sash.all`. Columns must be boolean; in a loop values are converted with `bool`."""
 
     decisive = False
 
@@ -103,14 +89,7 @@ class _Bits(Monoid):
 
 
 class BitAnd(_Bits):
-    """The bits that are set in all values.
-
-    >>> m = BitAnd()
-    >>> m.lower(m.combine(m.lift(0b110), m.lift(0b011)))
-    2
-
-    Raises TypeError from `lift` if a value is not an integer.
-    """
+    """The bits that are set in all values; see `sash.bit_and`."""
 
     neutral = -1
 
@@ -123,14 +102,7 @@ class BitAnd(_Bits):
 
 
 class BitOr(_Bits):
-    """The bits that are set in any value.
-
-    >>> m = BitOr()
-    >>> m.lower(m.combine(m.lift(0b110), m.lift(0b011)))
-    7
-
-    Raises TypeError from `lift` if a value is not an integer.
-    """
+    """The bits that are set in any value; see `sash.bit_or`."""
 
     neutral = 0
 
@@ -143,17 +115,9 @@ class BitOr(_Bits):
 
 
 class BitXor(Monoid):
-    """The bits that are set in an odd number of values.
+    """The bits that are set in an odd number of values; see `sash.bit_xor`. Booleans count as 0 and 1.
 
-    The state is (number of values, bits): the bits alone are the same for no values and two equal ones. Booleans count
-    as 0 and 1.
-
-    >>> m = BitXor()
-    >>> window = m.combine(m.lift(0b110), m.lift(0b011))
-    >>> m.lower(window), m.lower(m.inverse(window, m.lift(0b110)))
-    (5, 3)
-
-    Raises TypeError from `lift` if a value is not an integer.
+    The state is (number of values, bits): the bits alone are the same for no values and two equal ones.
     """
 
     identity: Anything = (0, 0)

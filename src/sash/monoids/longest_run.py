@@ -33,20 +33,9 @@ def _nothing(value: Any, at: Any) -> Any:
 
 
 class LongestRun(Monoid):
-    """The longest strictly increasing run of neighbouring values, as (start, end, interval, count).
+    """The longest strictly increasing run of neighbouring values; see `sash.longest_run`.
 
-    `start` and `end` are the `at` of the run's first and last element, `interval` is end - start, `count`
-    the number of its elements. Of equally long runs (by count) the first. A row with a null in either
-    column is missing, and its neighbours are neighbours. A NaN is in no order: it is a run of its own.
-
-    >>> m = LongestRun()
-    >>> window = m.identity
-    >>> for at, value in enumerate([5, 3, 4, 7, 7, 9]):
-    ...     window = m.combine(window, m.lift(value, at))
-    >>> m.lower(window)
-    (1, 3, 2, 3)
-
-    Raises OverflowError from `lower` if `at` is of integers and the interval exceeds 64 bits.
+    A row with a null in either column is missing, and its neighbours are neighbours. A NaN is in no order.
     """
 
     domain = ("ordered", "number")

@@ -5,7 +5,8 @@
 
 A null row is lifted to the `null_row` of the aggregate: it ages the other rows, and `lag` counts it.
 
-The aggregate of a column without values: null, for every window.
+The aggregate of a column without values: null, for every window. An aggregate whose result is its state, from which
+several aggregates are lowered.
 """
 
 from __future__ import annotations
@@ -15,10 +16,30 @@ from typing import Any
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.first_last import First
 
+
+class _Wrapped(Monoid):
+    """A monoid with the states of another."""
+
+    def __init__(self, of: Monoid) -> None:
+        self.of = of
+        self.identity, self.empty, self.name = of.identity, of.empty, of.name
+        self.commutative, self.exact, self.domain = of.commutative, of.exact, of.domain
+        self.interpreted_only = of.interpreted_only
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return self.of.combine(a, b)
+
+    def same(self, a: Any, b: Any) -> bool:
+        return self.of.same(a, b)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.of!r})"
+
+
 # --- Null rows ---
 
 
-class NullRows(Monoid):
+class NullRows(_Wrapped):
     """The same monoid of (value, present).
 
     >>> from sash.monoids import EwmMean
@@ -30,29 +51,17 @@ class NullRows(Monoid):
     nullable = (0, 1)
 
     def __init__(self, of: Monoid) -> None:
-        self.of = of
-        self.identity, self.empty = of.identity, of.empty
-        self.commutative, self.exact, self.rounding = of.commutative, of.exact, of.rounding
-        self.domain = (*of.domain, "bool")
-        self.interpreted_only, self.name = of.interpreted_only, of.name
+        super().__init__(of)
+        self.rounding, self.domain = of.rounding, (*of.domain, "bool")
 
     def lift(self, x: Any, present: Any) -> Any:
         return self.of.lift(x if present else None)
 
-    def combine(self, a: Any, b: Any) -> Any:
-        return self.of.combine(a, b)
-
     def lower(self, a: Any) -> Any:
         return self.of.lower(a)
 
-    def same(self, a: Any, b: Any) -> bool:
-        return self.of.same(a, b)
-
     def typed(self, *kinds: Kind) -> Monoid:
         return TypedNullRows(self.of.typed(kinds[0]))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.of!r})"
 
 
 class TypedNullRows(NullRows):
@@ -75,3 +84,44 @@ class NoValues(First):
     >>> NoValues().empty is None
     True
     """
+
+
+# --- Unlowered ---
+
+
+class Unlowered(_Wrapped):
+    """The same monoid without `lower`.
+
+    >>> from sash.monoids import Var
+    >>> m = Unlowered(Var())
+    >>> m.lower(m.combine(m.lift(1.0), m.lift(3.0)))
+    (2, 2.0, 0.0, 2.0)
+    """
+
+    def __init__(self, of: Monoid) -> None:
+        super().__init__(of)
+        self.selective, self.dump, self.load = of.selective, of.dump, of.load
+
+    def lift(self, *row: Any) -> Any:
+        return self.of.lift(*row)
+
+    def picks_right(self, a: Any, b: Any) -> bool:
+        return self.of.picks_right(a, b)
+
+    def lower(self, a: Any) -> Any:
+        return a
+
+    @property
+    def inverse(self) -> Any:  # type: ignore[override]
+        return None if self.of.inverse is None else self._take_off
+
+    def _take_off(self, total: Any, oldest: Any) -> Any:
+        of: Any = self.of
+        return of.inverse(total, oldest)
+
+    @property
+    def arity(self) -> tuple[int, int | None]:
+        return self.of.arity
+
+    def typed(self, *kinds: Kind) -> Monoid:
+        return Unlowered(self.of.typed(*kinds))

@@ -88,23 +88,11 @@ class _Winner(_Contest):
 
 
 class Min(_Winner, _Least):
-    """The least value, the first of equals.
-
-    >>> from sash.aggregators import DABA
-    >>> window = DABA(Min())
-    >>> window.insert(3); window.insert(1); window.query()
-    1
-    """
+    """The least value, the first of equals; see `sash.min`."""
 
 
 class Max(_Winner, _Greatest):
-    """The greatest value, the first of equals.
-
-    >>> from sash.aggregators import DABA
-    >>> window = DABA(Max())
-    >>> window.insert(3); window.insert(1); window.query()
-    3
-    """
+    """The greatest value, the first of equals; see `sash.max`."""
 
 
 class _WinnerCount(_Contest):
@@ -140,21 +128,11 @@ class _WinnerCount(_Contest):
 
 
 class MinCount(_WinnerCount, _Least):
-    """How many times the least value occurs; if there are NaNs, their number.
-
-    >>> m = MinCount()
-    >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(1)))
-    2
-    """
+    """How many times the least value occurs; see `sash.min_count`."""
 
 
 class MaxCount(_WinnerCount, _Greatest):
-    """How many times the greatest value occurs; if there are NaNs, their number.
-
-    >>> m = MaxCount()
-    >>> m.lower(m.combine(m.combine(m.lift(1), m.lift(3)), m.lift(3)))
-    2
-    """
+    """How many times the greatest value occurs; see `sash.max_count`."""
 
 
 class _WinnerPayload(_Contest):
@@ -190,39 +168,15 @@ class _WinnerPayload(_Contest):
 
 
 class ArgMin(_WinnerPayload, _Least):
-    """The payload of the row with the least value, the first of equals; a null payload is kept.
-
-    A NaN counts as the least value: the payload of the first NaN.
-
-    >>> m = ArgMin()
-    >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))
-    'a'
-    """
+    """The payload of the row with the least value; see `sash.arg_min`."""
 
 
 class ArgMax(_WinnerPayload, _Greatest):
-    """The payload of the row with the greatest value, the first of equals; a null payload is kept.
-
-    A NaN counts as the greatest value: the payload of the first NaN.
-
-    >>> m = ArgMax()
-    >>> m.lower(m.combine(m.lift(1, "a"), m.lift(3, "b")))
-    'b'
-    """
+    """The payload of the row with the greatest value; see `sash.arg_max`."""
 
 
 class Range(Monoid):
-    """The greatest number minus the least. The state is both: (least, greatest).
-
-    NaN if one is NaN, and if all are the same infinity.
-
-    >>> m = Range()
-    >>> m.lower(m.combine(m.lift(3), m.lift(5)))
-    2
-
-    Raises OverflowError from `lower` if the range of ints exceeds 64 bits, TypeError for inputs that are no
-    numbers.
-    """
+    """The greatest number minus the least; see `sash.range`. The state is both: (least, greatest)."""
 
     domain = ("number",)
     commutative = True

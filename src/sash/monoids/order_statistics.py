@@ -108,18 +108,7 @@ class Counted(Monoid):
 
 
 class Quantile(Counted):
-    """The value below which the fraction `q` of the values lies, exactly.
-
-    `interpolation` is the rule between two values: "linear", "midpoint" (numbers between them), "lower", "higher",
-    "nearest" (the even place of two equally near ones) or "equiprobable" (the least value that at least q of the values
-    do not exceed), which choose a value, of any type with an order. NaN if a value is NaN.
-
-    >>> m = Quantile(0.5)
-    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(1)), m.combine(m.lift(2), m.lift(4))))
-    3.0
-
-    Raises TypeError or ValueError if q is not a number in 0..1 or the interpolation unknown.
-    """
+    """The value below which the fraction `q` of the values lies, exactly; see `sash.quantile`."""
 
     def __init__(self, q: float, interpolation: Interpolation = "linear") -> None:
         self.q = _fraction(q)
@@ -133,17 +122,11 @@ class Quantile(Counted):
         return None if not a else quantile(a, self.q, self.rule)
 
     def on_tree(self) -> Monoid:
-
         return (BetweenForm if self.interpolation in BETWEEN else ChosenForm)(self.name, self.q, self.rule)
 
 
 class Median(Counted):
-    """The middle value, of two the number halfway between them. NaN if a value is NaN.
-
-    >>> m = Median()
-    >>> m.lower(m.combine(m.combine(m.lift(7), m.lift(1)), m.lift(4)))
-    4.0
-    """
+    """The middle value, of two the number halfway between them; see `sash.median`."""
 
     domain = ("number",)
     q = 0.5
@@ -156,7 +139,6 @@ class Median(Counted):
         return None if not a else quantile(a, self.q, self.rule)
 
     def on_tree(self) -> Monoid:
-
         return BetweenForm(self.name, self.q, self.rule)
 
 
@@ -177,12 +159,7 @@ def quantile(values: multiset.Multiset, q: float, rule: int) -> Any:
 
 
 class Mode(Counted):
-    """The most frequent value, the least of equally frequent ones. NaNs are one value, the greatest.
-
-    >>> m = Mode()
-    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
-    'b'
-    """
+    """The most frequent value, the least of equally frequent ones; see `sash.mode`."""
 
     order_statistic = False
     most_frequent = True
@@ -191,16 +168,11 @@ class Mode(Counted):
         return multiset.ordered_value(a[multiset.MODE]) if a else None
 
     def on_tree(self) -> Monoid:
-
         return ModeForm(self.name)
 
 
 class CountDistinct(Counted):
-    """The number of different values, exactly; 0 if there are none. NaNs are one value; so are 1, 1.0 and True.
-
-    >>> m = CountDistinct()
-    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
-    2
+    """The number of different values, exactly; see `sash.count_distinct`. 1, 1.0 and True are one value.
 
     Raises TypeError from `lift` if a value is not hashable.
     """
@@ -213,22 +185,13 @@ class CountDistinct(Counted):
         return multiset.distinct(a)
 
     def on_tree(self) -> Monoid:
-
         return DistinctForm(self.name)
 
 
 class Rank(Monoid):
-    """The rank of the newest value among all values, from 1; null if the newest row has no value.
+    """The rank of the newest value among all values; see `sash.rank`.
 
-    `method` is the rule for equal values: their "average" rank (a float), the "min", the "max", or "dense", which
-    counts each value once. The least value has rank 1, with `ascending=False` the greatest. A NaN is greater than every
-    number. The state is (number of rows, the newest value or (), the multiset of values).
-
-    >>> m = Rank("min")
-    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(7)), m.lift(6)))
-    2
-
-    Raises TypeError or ValueError if the method is unknown or `ascending` no boolean.
+    The state is (number of rows, the newest value or (), the multiset of values).
     """
 
     identity: Any = (0, (), multiset.EMPTY)
@@ -262,7 +225,6 @@ class Rank(Monoid):
         return self.ranked(a[2], a[1][0])[0] if a[1] else None
 
     def on_tree(self) -> Monoid:
-
         finish = half if self.method == "average" else whole_half
         return RankForm(self.name, METHODS.index(self.method), self.ascending, finish)
 
@@ -280,16 +242,7 @@ class Rank(Monoid):
 
 
 class PercentRank(Rank):
-    """The rank of the newest value divided by the number of values, of distinct ones with "dense": in (0, 1].
-
-    `method` and `ascending` are those of `Rank`.
-
-    >>> m = PercentRank()
-    >>> m.lower(m.combine(m.combine(m.lift(5), m.lift(7)), m.combine(m.lift(8), m.lift(6))))
-    0.5
-
-    Raises TypeError or ValueError if the method is unknown or `ascending` no boolean.
-    """
+    """The rank of the newest value divided by the number of values; see `sash.percent_rank`."""
 
     def lower(self, a: Any) -> Any:
         if not a[1]:
@@ -298,7 +251,6 @@ class PercentRank(Rank):
         return rank / greatest
 
     def on_tree(self) -> Monoid:
-
         return RankForm(self.name, METHODS.index(self.method), self.ascending, fraction)
 
 

@@ -162,16 +162,7 @@ def correlation(a: Any) -> Any:
 
 
 class Covariance(_Regression):
-    """The covariance of x and y, over n - ddof.
-
-    Null for n <= ddof.
-
-    >>> m = Covariance()
-    >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
-    10.0
-
-    Raises TypeError for inputs that are no numbers, TypeError or ValueError if ddof is no count.
-    """
+    """The covariance of x and y, over n - ddof; see `sash.covariance`."""
 
     def __init__(self, ddof: int = 1) -> None:
         super().__init__()
@@ -187,16 +178,7 @@ class Covariance(_Regression):
 
 
 class Correlation(_Regression):
-    """Pearson's correlation of x and y, from -1.0 to 1.0.
-
-    Null where x or y does not vary, so also for a single pair.
-
-    >>> m = Correlation()
-    >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
-    1.0
-
-    Raises TypeError for inputs that are no numbers.
-    """
+    """Pearson's correlation of x and y; see `sash.correlation`. Null also for a single pair."""
 
     def lower(self, a: Any) -> Any:
         if a[5] == 0.0 or a[6] == 0.0:
@@ -206,16 +188,7 @@ class Correlation(_Regression):
 
 
 class Slope(_Regression):
-    """The slope of the least-squares line of y on x.
-
-    Null where x does not vary, so also for a single pair.
-
-    >>> m = Slope()
-    >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
-    5.0
-
-    Raises TypeError for inputs that are no numbers.
-    """
+    """The slope of the least-squares line of y on x; see `sash.slope`. Null also for a single pair."""
 
     def lower(self, a: Any) -> Any:
         if a[5] == 0.0:
@@ -226,16 +199,9 @@ class Slope(_Regression):
 
 
 class Intercept(_Regression):
-    """Where the least-squares line of y on x meets x = 0.
+    """Where the least-squares line of y on x meets x = 0; see `sash.intercept`. Null also for a single pair.
 
-    Null where x does not vary, so also for a single pair. It is the mean of y minus slope times the mean of x: the
-    smaller it is relative to these, the fewer digits it has.
-
-    >>> m = Intercept()
-    >>> m.lower(m.combine(m.lift(1, 10), m.lift(3, 20)))
-    5.0
-
-    Raises TypeError for inputs that are no numbers.
+    It is the mean of y minus slope times the mean of x: the smaller it is relative to these, the fewer digits it has.
     """
 
     def lower(self, a: Any) -> Any:

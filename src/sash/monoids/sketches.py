@@ -229,16 +229,9 @@ def _bits_of(x: Any, bits: int, hashes: int) -> list[int]:
 
 
 class Bloom(Monoid):
-    """The set of the window's values, as a `BloomFilter`: `value in result`, with some false positives.
+    """The set of the window's values, as a `BloomFilter`; see `sash.bloom`.
 
-    With the defaults (2 KiB) one "yes" in a hundred is wrong at about 1,700 distinct values; use ten bits per
-    value. The table above defines equal values. The laws hold exactly, and the result does not depend on the order.
-
-    >>> m = Bloom(bits=2**10, hashes=5)
-    >>> m.lift(1.0) == m.lift(1)
-    True
-
-    Raises TypeError or ValueError if `bits` is no multiple of 64 in 64..2**32, or `hashes` not in 1..255.
+    The table above defines equal values. The laws hold exactly, and the result does not depend on the order.
     """
 
     identity: Any = None
@@ -558,15 +551,9 @@ class SketchMonoid(Monoid):
 
 
 class ApproxDistinct(SketchMonoid):
-    """The approximate number of distinct values: a HyperLogLog sketch of 2**lg_k registers, a byte each.
+    """The approximate number of distinct values: a HyperLogLog sketch; see `sash.approx_distinct`.
 
-    The standard error is about 1.04 / sqrt(2**lg_k), 1.6% by default; next to nothing up to a hundred values.
-
-    >>> m = ApproxDistinct()
-    >>> m.lower(m.combine(m.combine(m.lift("a"), m.lift("b")), m.lift("a")))
-    2
-
-    Raises TypeError or ValueError if lg_k is not an integer in 4..21; ImportError without datasketches.
+    The standard error is next to nothing up to a hundred values.
     """
 
     domain = ("hashable",)
@@ -600,19 +587,10 @@ class ApproxDistinct(SketchMonoid):
 
 
 class ApproxQuantile(SketchMonoid):
-    """The approximate q-quantile of numbers, a float; if `q` is a tuple, a tuple of floats.
+    """The approximate q-quantile of numbers: a KLL sketch; see `sash.approx_quantile`.
 
-    The quantile is a value of the window (the nearest rank: the least value that at least q of all values do
-    not exceed). A KLL sketch: with k = 200 its rank is right within 1.3% in 99 of 100 cases, and exactly up
-    to about k values; q = 0 and q = 1 are always exact. Integers beyond 2**53 are rounded. A NaN in the
-    window makes every quantile NaN.
-
-    >>> m = ApproxQuantile(q=(0.5, 1.0))
-    >>> m.lower(m.combine(m.combine(m.lift(7), m.lift(1)), m.lift(3)))
-    (3.0, 7.0)
-
-    Raises TypeError or ValueError if a q is no number in 0..1 or k no integer in 8..65535; ImportError
-    without datasketches.
+    The quantile is the nearest rank: the least value that at least q of all values do not exceed; q = 0 and q = 1 are
+    always exact. Integers beyond 2**53 are rounded.
     """
 
     domain = ("number",)
@@ -699,22 +677,10 @@ def _is_nan(a: Sketch) -> bool:
 
 
 class FrequentItems(SketchMonoid):
-    """The k most frequent values with estimates of their counts, most frequent first, as a list of pairs.
+    """The k most frequent values: a Misra-Gries sketch; see `sash.frequent_items`.
 
-    A Misra-Gries sketch of at most 0.75 * 2**lg_max_k values: exact while there are no more distinct ones.
-    Beyond, a count is too high by at most 3.5 / 2**lg_max_k of all counted, and every value that is more
-    frequent than that is found. Equal estimates are in the order of the values' bytes. The result has the
-    values themselves, so 1, 1.0 and True are three values here.
-
-    >>> m = FrequentItems(k=2)
-    >>> window = m.identity
-    >>> for word in "to be or not to be to".split():
-    ...     window = m.combine(window, m.lift(word))
-    >>> m.lower(window)
-    [('to', 3), ('be', 2)]
-
-    Raises TypeError or ValueError if k is no positive integer or lg_max_k not in 3..26; ImportError without
-    datasketches.
+    Every value that is more frequent than 3.5 / 2**lg_max_k of all counted is found. Equal estimates are in the order
+    of the values' bytes. The result has the values themselves, so 1, 1.0 and True are three values here.
     """
 
     domain = ("hashable",)
@@ -797,18 +763,9 @@ class Counts:
 
 
 class CountMin(SketchMonoid):
-    """Approximate counts of values in the window: never too low, rarely too high.
+    """Approximate counts of values: never too low, rarely too high; see `sash.count_min`.
 
-    With `items`, a tuple of values, the result is the tuple of their counts, which fits in a column; without,
-    it is a `Counts`, which has the count of any value. A count is too high by at most e / buckets of all
-    counted (0.27% by default) in all but e**-hashes of cases (0.7%). States merge exactly.
-
-    >>> m = CountMin(items=("a", "b", "c"))
-    >>> m.lower(m.combine(m.combine(m.lift("b"), m.lift("a")), m.lift("b")))
-    (1, 2, 0)
-
-    Raises TypeError or ValueError if `items` is no tuple or list of values that a sketch takes, `buckets` not
-    in 3..2**26 or `hashes` not in 1..255; ImportError without datasketches.
+    Without `items` the result is a `Counts`, which has the count of any value. States merge exactly.
     """
 
     domain = ("hashable",)

@@ -36,14 +36,7 @@ _SQUARES_OVERFLOW = overflow_message("sum of squares")
 
 
 class Count(IntegerSum):
-    """The number of rows, or, given columns, of rows without a null in them.
-
-    0 if there are none.
-
-    >>> m = Count()
-    >>> m.lower(m.combine(m.lift("a"), m.lift("b")))
-    2
-    """
+    """The number of rows, or, given columns, of rows without a null in them; see `sash.count`."""
 
     empty: Any = 0
 
@@ -64,14 +57,12 @@ class _Exact(IntegerSum):
 
 
 class Sum(_Exact):
-    """The sum of numbers: of ints (and booleans) an int, else a float.
+    """The sum of numbers; see `sash.sum`.
 
     >>> m = Sum()
     >>> spikes = m.combine(m.lift(1e16), m.combine(m.lift(1.0), m.lift(-1e16)))
     >>> m.lower(spikes)
     1.0
-
-    Raises OverflowError from `lower` if a sum of ints exceeds 64 bits, TypeError for inputs that are no numbers.
     """
 
     def typed(self, *kinds: Kind) -> Monoid:
@@ -86,16 +77,7 @@ class Sum(_Exact):
 
 
 class Mean(_Exact):
-    """The arithmetic mean, a float.
-
-    It is finite even if the sum is not: the mean of the two largest floats is the largest float.
-
-    >>> m = Mean()
-    >>> m.lower(m.combine(m.lift(1), m.lift(2)))
-    1.5
-
-    Raises TypeError for inputs that are no numbers.
-    """
+    """The arithmetic mean; see `sash.mean`. That of the two largest floats is the largest float."""
 
     def typed(self, *kinds: Kind) -> Monoid:
         return FloatMean() if one_kind(self, kinds) == "float" else IntMean()
@@ -109,14 +91,7 @@ class Mean(_Exact):
 
 
 class SumOfSquares(_Exact):
-    """The sum of the squares: of ints (and booleans) an int, else a float.
-
-    >>> m = SumOfSquares()
-    >>> m.lower(m.combine(m.lift(3), m.lift(4)))
-    25
-
-    Raises OverflowError from `lower` if it exceeds 64 bits for ints, TypeError for inputs that are no numbers.
-    """
+    """The sum of the squares; see `sash.sum_of_squares`."""
 
     def typed(self, *kinds: Kind) -> Monoid:
         return FloatSumOfSquares() if one_kind(self, kinds) == "float" else IntSumOfSquares()

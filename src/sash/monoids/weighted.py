@@ -30,16 +30,7 @@ Sums = tuple[float, float, float, float, float, float, float, float]
 
 
 class WeightedMean(IntegerSums):
-    """The mean of x, weighted by w: the sum of w·x over the sum of w, a float.
-
-    Null if the weights sum to zero. NaN if a value is NaN, or a weight is NaN or infinite.
-
-    >>> m = WeightedMean()
-    >>> m.lower(m.combine(m.lift(10, 1), m.lift(20, 3)))
-    17.5
-
-    Raises TypeError for inputs that are no numbers.
-    """
+    """The mean of x, weighted by w; see `sash.weighted_mean`. NaN if a value or a weight is NaN."""
 
     domain = ("number", "number")
 

@@ -22,52 +22,23 @@ if TYPE_CHECKING:
     from sash.pipeline.sink import Sink, SinkError, SinkTask
     from sash.pipeline.source import BatchSource, MalformedRecord, Reading, Source, SourceRows, SourceWarning
 
-_MODULES = {
-    "BatchSource": "sash.pipeline.source",
-    "CsvSink": "sash.pipeline.file_sink",
-    "FileSource": "sash.pipeline.file_source",
-    "FunctionSink": "sash.pipeline.function_sink",
-    "KafkaSink": "sash.pipeline.kafka",
-    "KafkaSource": "sash.pipeline.kafka",
-    "MalformedRecord": "sash.pipeline.source",
-    "ParquetSink": "sash.pipeline.file_sink",
-    "Pipeline": "sash.pipeline.pipeline_loop",
-    "Reading": "sash.pipeline.source",
-    "Sink": "sash.pipeline.sink",
-    "SinkError": "sash.pipeline.sink",
-    "SinkTask": "sash.pipeline.sink",
-    "Source": "sash.pipeline.source",
-    "SourceRows": "sash.pipeline.source",
-    "SourceWarning": "sash.pipeline.source",
-    "Summary": "sash.pipeline.pipeline_loop",
-    "files": "sash.pipeline.file_source",
-    "pipe": "sash.pipeline.pipeline_loop",
-    "read": "sash.pipeline.file_sink",
+_NAMES = {
+    "file_sink": "CsvSink ParquetSink read",
+    "file_source": "FileSource files",
+    "function_sink": "FunctionSink",
+    "kafka": "KafkaSink KafkaSource",
+    "pipeline_loop": "Pipeline Summary pipe",
+    "sink": "Sink SinkError SinkTask",
+    "source": "BatchSource MalformedRecord Reading Source SourceRows SourceWarning",
 }
+_MODULES = {name: f"sash.pipeline.{module}" for module, names in _NAMES.items() for name in names.split()}
 """Modules and their public names, which are loaded on first use: the engine loads Numba, which takes 1 s of CPU."""
 
 __all__ = [
-    "BatchSource",
-    "CsvSink",
-    "FileSource",
-    "FunctionSink",
-    "KafkaSink",
-    "KafkaSource",
-    "MalformedRecord",
-    "ParquetSink",
-    "Pipeline",
-    "Reading",
-    "Sink",
-    "SinkError",
-    "SinkTask",
-    "Source",
-    "SourceRows",
-    "SourceWarning",
-    "Summary",
-    "files",
-    "pipe",
-    "read",
-]
+    "BatchSource", "CsvSink", "FileSource", "FunctionSink", "KafkaSink", "KafkaSource", "MalformedRecord",
+    "ParquetSink", "Pipeline", "Reading", "Sink", "SinkError", "SinkTask", "Source", "SourceRows", "SourceWarning",
+    "Summary", "files", "pipe", "read",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

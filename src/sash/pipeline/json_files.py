@@ -87,7 +87,7 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
     try:
         if pa.types.is_dictionary(field.type):
             return _column(values, field.with_type(field.type.value_type)).dictionary_encode().cast(field.type)
-        if _is_text(field.type):
+        if pa.types.is_temporal(field.type) or pa.types.is_decimal(field.type):
             return from_text(pa.array([_text(value) for value in values], pa.string()), field.type)
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
             return pa.array(_numbers(values, field.type), field.type)
@@ -141,10 +141,6 @@ class _Written(float):
         return made
 
     text: str
-
-
-def _is_text(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(dtype) or pa.types.is_decimal(dtype))
 
 
 def _text(value: Any) -> str | None:

@@ -233,29 +233,20 @@ def pipe(
         stack.callback(opened.close)
         for one in sinks:
             stack.callback(one.close)
-        hooks = StepHooks(malformed == "error", progress, watch)
-        pipeline = Pipeline(opened, work, sinks, side is not None, hooks)
+        strict = malformed == "error"
+        pipeline = Pipeline(opened, work, sinks, side is not None, strict=strict, progress=progress, watch=watch)
         stack.enter_context(stop_on_signals(stop))
         pipeline.run(Reading(batch_size, follow, stop), not follow if finish is None else finish)
         return pipeline.summary()
 
 
-@dataclass(frozen=True)
-class StepHooks:
-    """Hooks of the steps of a pipeline.
+class Pipeline:
+    """A running pipeline: its operator, its position, and its open sinks.
 
     strict: raise ValueError at a malformed record, instead of counting it.
     progress: called after each step.
     watch: called before the first step.
     """
-
-    strict: bool = False
-    progress: Callable[[Summary], object] | None = None
-    watch: Callable[[Pipeline], object] | None = None
-
-
-class Pipeline:
-    """A running pipeline: its operator, its position, and its open sinks."""
 
     def __init__(
         self,
@@ -263,10 +254,13 @@ class Pipeline:
         work: PipedQuery,
         sinks: Sequence[Sink],
         has_side: bool,
-        hooks: StepHooks | None = None,
+        *,
+        strict: bool = False,
+        progress: Callable[[Summary], object] | None = None,
+        watch: Callable[[Pipeline], object] | None = None,
     ) -> None:
         self.source, self.work, self.sinks, self.has_side = source, work, sinks, has_side
-        self.hooks = StepHooks() if hooks is None else hooks
+        self.strict, self.progress, self.watch = strict, progress, watch
         if isinstance(source, FileSource | BatchSource | FilteredSource):
             stored = work.stored_schema()
             if stored is not None:
@@ -311,8 +305,8 @@ class Pipeline:
 
     def run(self, reading: Reading, finish: bool) -> None:
         """Take steps until the source ends or the pipeline is stopped."""
-        if self.hooks.watch is not None and self.tasks:
-            self.hooks.watch(self)
+        if self.watch is not None and self.tasks:
+            self.watch(self)
         for chunk in self.source.read(self.position.source, reading):
             if reading.stop.is_set():
                 break
@@ -328,15 +322,15 @@ class Pipeline:
 
     def _step(self, chunk: SourceRows) -> None:
         if chunk.malformed:
-            if self.hooks.strict:
+            if self.strict:
                 raise chunk.malformed[0].error()
             self.examples += chunk.malformed[: EXAMPLES - len(self.examples)]
         if not self.tasks:
             _require_fit(self.work, chunk.batch.schema, self.source)
             self.work.open(chunk.batch.schema)
             self._open_sinks()
-            if self.hooks.watch is not None:
-                self.hooks.watch(self)
+            if self.watch is not None:
+                self.watch(self)
         malformed = self.position.malformed + len(chunk.malformed)
         reached = replace(self.position, epoch=self.position.epoch + 1, source=chunk.position, malformed=malformed)
         self._commit(reached, chunk)
@@ -360,8 +354,8 @@ class Pipeline:
             sink.publish(reached.epoch)
         self.work.operator.late_rows()  # drop them: they are counted, and in the side output
         self.work.operator.failed_rows()
-        if self.hooks.progress is not None:
-            self.hooks.progress(self.summary())
+        if self.progress is not None:
+            self.progress(self.summary())
 
     def summary(self) -> Summary:
         """A summary of all runs with the store so far."""

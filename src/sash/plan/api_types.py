@@ -6,20 +6,36 @@ pyspark, and a package that is not installed does not turn every call into `Any`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    SupportsIndex,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import numpy as np
 
 from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
 from sash.windows.duration import DurationLike
-from sash.windows.specs import WindowKind
+from sash.windows.specs import Count, WindowKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from sash.plan.options import Options
-    from sash.windows.arguments import Length
+    from sash.windows.specs import Closed
 
 Emit = Literal["final", "changes", "eager"]
 """When results are emitted."""
@@ -35,29 +51,16 @@ Failed = Literal["error", "side"]
 """What the choice of a structure optimizes."""
 
 StructureName = Literal[
-    "Recalc",
-    "SubtractOnEvict",
-    "TwoStacks",
-    "TwoStacksLite",
-    "ABA",
-    "DABA",
-    "DABALite",
-    "FlatFAT",
-    "BInt",
-    "FlatFIT",
-    "SlickDequeInv",
-    "SlickDequeNonInv",
-    "LogMTA",
-    "AMTA",
-    "CountedTree",
-    "FrequencyTree",
-    "AugmentedBTree",
-    "FiBA",
-]
+    "Recalc", "SubtractOnEvict", "TwoStacks", "TwoStacksLite", "ABA", "DABA", "DABALite", "FlatFAT", "BInt", "FlatFIT",
+    "SlickDequeInv", "SlickDequeNonInv", "LogMTA", "AMTA", "CountedTree", "FrequencyTree", "AugmentedBTree", "FiBA",
+]  # fmt: skip
 """The structures of `sash.aggregators`, by name, in the order of the catalogue."""
 
 Columns = str | list[str] | tuple[str, ...]
 """One column or several, by name."""
+
+Rows = SupportsIndex | Count
+"""A window that is a number of rows."""
 
 OneWindow = WindowKind | SupportsIndex | DurationLike
 """A window, or its short form: a number of rows, a duration such as "1h"."""
@@ -148,17 +151,93 @@ EventFrame = PandasFrame | SchemaFrame | ArrowStream | Mapping[str, np.ndarray[A
 """A frame of any kind, such as the events of `as_of`."""
 
 
-class QueryChanges(TypedDict, total=False):
-    """Arguments of a query, without its aggregates: those that `Query.rewritten` changes."""
+class SpineArguments(TypedDict, total=False):
+    """How a query runs on a spine."""
 
-    windows: Windows | None
-    by: Columns | None
-    on: Columns | None
-    lateness: Length | None
-    emit: Emit
-    late: Late
-    forget: Length | None
-    ahead: Length | None
-    retract: str | None
+    closed: Closed
+    spine_by: Columns | None
+    spine_on: str | None
+
+
+class ArrayArguments(TypedDict, total=False):
+    """How one aggregate of an array is computed."""
+
     min_periods: int
     options: Options | None
+
+
+# --- Functions of frames: what they take is declared once, and the types of their results by kind of frame ---
+
+P = ParamSpec("P")
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+class OfFrame(Protocol[P]):
+    """A function of data: the same kind of frame comes back; one aggregate of an array gives an array."""
+
+    @overload
+    def __call__(
+        self, data: NDArray[Any], windows: Rows | None, aggregate: Aggregated, /, **how: Unpack[ArrayArguments]
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self, data: SeriesT, windows: Rows | None, aggregate: Aggregated, /, **how: Unpack[ArrayArguments]
+    ) -> SeriesT: ...
+    @overload
+    def __call__(self, data: dict[str, ArrayT], *args: P.args, **named: P.kwargs) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(self, data: Mapping[str, Sequence[Any]], *args: P.args, **named: P.kwargs) -> dict[str, list[Any]]: ...
+    @overload
+    def __call__(self, data: FrameT, *args: P.args, **named: P.kwargs) -> FrameT: ...
+    @overload
+    def __call__(
+        self, data: Iterator[pa.RecordBatch], *args: P.args, **named: P.kwargs
+    ) -> Iterator[pa.RecordBatch]: ...
+    @overload
+    def __call__(self, data: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
+
+
+class _TakesSpine(Protocol[P]):
+    def __call__(self, spine: Any, *args: P.args, **named: P.kwargs) -> Any: ...
+
+
+class OfSpine(Protocol[P]):
+    """A function of a spine: the same kind of frame comes back."""
+
+    @overload
+    def __call__(self, spine: dict[str, ArrayT], *args: P.args, **named: P.kwargs) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(
+        self, spine: Mapping[str, Sequence[Any]], *args: P.args, **named: P.kwargs
+    ) -> dict[str, list[Any]]: ...
+    @overload
+    def __call__(self, spine: FrameT, *args: P.args, **named: P.kwargs) -> FrameT: ...
+    @overload
+    def __call__(self, spine: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
+
+
+def of_frame(_query: Callable[P, Any]) -> Callable[[Callable[..., Any]], OfFrame[P]]:
+    """Mark a function that takes data and the arguments of a query."""
+    return lambda function: function
+
+
+def of_spine(function: _TakesSpine[P]) -> OfSpine[P]:
+    """The function, with the types of its results."""
+    return function
+
+
+def arguments_of(
+    function: OfFrame[P] | OfSpine[P],
+) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], R]]:
+    """Give a method the arguments of a function, whose first one is the object of the method."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        given = inspect.signature(function).parameters.values()
+        _, *parameters = (one for one in given if one.kind is not one.VAR_POSITIONAL)  # aggregates of an array
+        own = inspect.signature(method)
+        this = next(iter(own.parameters.values()))
+        method.__signature__ = own.replace(parameters=[this, *parameters])  # type: ignore[attr-defined]
+        return method
+
+    return decorate

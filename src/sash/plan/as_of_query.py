@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from sash.plan import validation
 from sash.plan.query import Query
@@ -19,7 +19,7 @@ from sash.windows import Delta, Policy, Punctuation, Time, WindowKind
 from sash.windows.specs import CLOSED
 
 if TYPE_CHECKING:
-    from sash.plan.api_types import Columns, QueryChanges
+    from sash.plan.api_types import Columns
     from sash.windows.specs import Closed
 
 
@@ -31,7 +31,7 @@ class SpineQuery(Query):
         """Do results have all columns of their rows? Not those of the events."""
         return False
 
-    def rewritten(self, **changes: Unpack[QueryChanges]) -> SpineQuery:
+    def rewritten(self, **changes: Any) -> SpineQuery:
         """The query with some of its arguments changed."""
         return SpineQuery(**self.arguments(**changes))
 

@@ -13,6 +13,8 @@ from fractions import Fraction
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sash.expressions.tree import ColumnNode, Node, with_text
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import Custom
@@ -34,8 +36,6 @@ from sash.windows.slide_policy import Policy
 from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Session, Time, WindowKind
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.query import Query
 
 
@@ -155,8 +155,6 @@ KINDS: Mapping[type[WindowKind], KindName] = {
 
 def require_schema(given: Any) -> pa.Schema:
     """The schema itself. Raises TypeError, with how to get one, for a frame or anything else."""
-    import pyarrow as pa
-
     if not isinstance(given, pa.Schema):
         raise TypeError(
             f"schema must be a pyarrow Schema; got a {type(given).__name__}. A pyarrow table has it as table.schema; "
@@ -363,8 +361,6 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
 
 def _with_added_inputs(spec: AggregateSpec, time: TimeAxis | None, label: str) -> AggregateSpec:
     """Add inputs that the user does not name: the time of the row, or whether the first input is null."""
-    import pyarrow as pa
-
     monoid = spec.monoid
     if monoid.reads_time:
         assert time is not None  # `validation` refuses it without on=

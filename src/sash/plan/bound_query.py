@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import pyarrow as pa
+
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
@@ -23,8 +25,6 @@ from sash.windows.calendar import CalendarGrid, CalendarLength
 from sash.windows.specs import Slide, WindowKind
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.planner import Plan
     from sash.plan.query import Query
 
@@ -175,8 +175,6 @@ class BoundQuery:
 
         Raises ValueError for another mode.
         """
-        import pyarrow as pa
-
         if mode not in MODES:
             raise ValueError(f"mode= must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
 
@@ -186,8 +184,6 @@ class BoundQuery:
         return pa.schema(fields)
 
     def _row_fields(self, mode: str) -> list[pa.Field]:
-        import pyarrow as pa
-
         fields = [_wide(field) for field in self.schema]
         fields += [pa.field(output.label, self.output_type(output)) for output in self.projection.outputs]
         if self.query.late == "flag" and mode != "sorted":
@@ -195,8 +191,6 @@ class BoundQuery:
         return fields
 
     def _slide_fields(self) -> list[pa.Field]:
-        import pyarrow as pa
-
         bound = pa.int64() if self.time is None else self.time.type
         fields = [_wide(self.schema.field(name)) for name in self.by]
         fields += [pa.field("window", pa.string())] if any(spec.name for spec in self.windows) else []
@@ -216,8 +210,6 @@ def _wide(field: pa.Field) -> pa.Field:
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
     """A type of results: indices of dictionaries have 32 bits at least."""
-    import pyarrow as pa
-
     if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
         return kind
     return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)

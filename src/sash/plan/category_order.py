@@ -10,10 +10,10 @@ Plain values may have it, too: frames hand decoded columns to the engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.compute as pc
 
 KEY = b"sash.categories"
 """The metadata of a field: its categories in order, as an Arrow stream."""
@@ -27,8 +27,6 @@ class UnknownCategories(TypeError):
 
 def with_categories(field: pa.Field, categories: pa.Array) -> pa.Field:
     """The field with the order of its values."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     batch = pa.RecordBatch.from_arrays([categories], names=["categories"])
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -38,8 +36,6 @@ def with_categories(field: pa.Field, categories: pa.Array) -> pa.Field:
 
 def categories_of(field: pa.Field) -> pa.Array | None:
     """The values of a field in their order, if they have one; None if not."""
-    import pyarrow as pa
-
     found = (field.metadata or {}).get(KEY)
     return None if found is None else pa.ipc.open_stream(found).read_all().column(0).combine_chunks()
 
@@ -62,8 +58,6 @@ def ordered_categories(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Arra
 
     Raises ValueError, naming the column, if its chunks have different ones.
     """
-    import pyarrow as pa
-
     if not is_ordered(column.type):
         return None
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -74,8 +68,6 @@ def ordered_categories(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Arra
 
 def schema_with_categories(batch: pa.RecordBatch) -> pa.Schema:
     """The schema of a batch, with the order of its ordered categories."""
-    import pyarrow as pa
-
     schema = batch.schema
     if not any(is_ordered(kind) for kind in schema.types):
         return schema
@@ -121,8 +113,5 @@ def _listed(values: pa.Array) -> str:
 
 def encode_categories(column: pa.Array, kind: pa.DataType, categories: pa.Array) -> pa.Array:
     """Plain values as ordered categories of this type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     codes = pc.index_in(column, categories.cast(column.type)).cast(kind.index_type)
     return pa.DictionaryArray.from_arrays(codes, categories.cast(kind.value_type), ordered=True)

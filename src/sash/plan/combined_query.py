@@ -148,8 +148,9 @@ def combine(query: CombinedQuery, bound: Mapping[str, BoundQuery]) -> Combinatio
     for name, one in bound.items():
         member = QueryView(
             one,
-            tuple(_place(windows, spec, _same_window) for spec in one.windows),
-            tuple(_place(aggregates, spec, _same_aggregate) for spec in one.aggregates),
+            tuple(_place(windows, spec, lambda spec: spec.window) for spec in one.windows),
+            # equal names of derived columns have equal trees
+            tuple(_place(aggregates, spec, lambda spec: (spec.columns, spec.monoid)) for spec in one.aggregates),
         )
         members[name] = member
         asked |= {(member.windows[w], member.aggregates[a]) for w, a in one.projection.asked}
@@ -184,22 +185,13 @@ def _output(name: str, member: QueryView, output: OutputSpec) -> OutputSpec:
     return replace(output, name=label, label=label, cells=cells)
 
 
-def _place(known: list[T], spec: T, same: Callable[[T, T], bool]) -> int:
-    """The number of a spec among those that are known; a new one is added."""
+def _place(known: list[T], spec: T, meaning: Callable[[T], object]) -> int:
+    """The number of the spec of equal meaning among those that are known; a new one is added."""
     for place, other in enumerate(known):
-        if same(other, spec):
+        if meaning(other) == meaning(spec):
             return place
     known.append(spec)
     return len(known) - 1
-
-
-def _same_window(one: WindowSpec, other: WindowSpec) -> bool:
-    return one.window == other.window
-
-
-def _same_aggregate(one: AggregateSpec, other: AggregateSpec) -> bool:
-    # equal names of derived columns have equal trees
-    return one.columns == other.columns and one.monoid == other.monoid
 
 
 def distinct(items: Iterable[T]) -> list[T]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sash.expressions.tree import CallNode, CastNode, ColumnNode, LiteralNode, Node
 from sash.monoids.algebra import Domain
 from sash.plan.derived_columns import inputs_of
@@ -20,8 +22,6 @@ from sash.windows.slide_policy import Policy
 from sash.windows.specs import Delta, Punctuation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.query import Query
 
 
@@ -30,19 +30,8 @@ if TYPE_CHECKING:
 _NUMBERS = ("+", "-", "*", "/", "//", "%", "negate", "abs", "sign", "round", "floor", "ceil", "sqrt", "exp", "ln")
 _FLOATS = ("log", "log2", "log10", "power", "isnan", "isinf", "isfinite")
 _TEXTS = (
-    "like",
-    "ilike",
-    "||",
-    "concat",
-    "upper",
-    "lower",
-    "trim",
-    "ltrim",
-    "rtrim",
-    "length",
-    "substr",
-    "starts_with",
-)
+    "like", "ilike", "||", "concat", "upper", "lower", "trim", "ltrim", "rtrim", "length", "substr", "starts_with",
+)  # fmt: skip
 _TIMES = ("year", "quarter", "month", "day", "dow", "hour", "minute", "second", "epoch")
 _OPERANDS = {
     **dict.fromkeys((*_NUMBERS, *_FLOATS), "double"),
@@ -85,11 +74,8 @@ def _wanted(tree: CallNode, place: int, wanted: str) -> str:
 def _result(tree: CallNode) -> str | None:
     if tree.function in ("upper", "lower", "trim", "ltrim", "rtrim", "substr", "concat", "||"):
         return "string"
-    return "timestamp[us]" if tree.function in ("+", "-") and _has_interval(tree) else None
-
-
-def _has_interval(tree: CallNode) -> bool:
-    return any(isinstance(one, LiteralNode) and one.kind == "interval" for one in tree.arguments)
+    has_interval = any(isinstance(one, LiteralNode) and one.kind == "interval" for one in tree.arguments)
+    return "timestamp[us]" if tree.function in ("+", "-") and has_interval else None
 
 
 # --- Default schema ---
@@ -100,8 +86,6 @@ _TYPES: dict[Domain, str] = {"int": "int64", "bool": "bool", "text": "string"}
 
 def default_schema(query: Query) -> pa.Schema:
     """A schema on which the query could run, with the columns that it names."""
-    import pyarrow as pa
-
     asked: dict[str, list[Domain]] = {}
     fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
     overs = [bound for window in query.all_windows.values() if isinstance(window, Policy) for bound in window.over]
@@ -130,8 +114,6 @@ def default_schema(query: Query) -> pa.Schema:
 
 
 def _time(query: Query) -> pa.DataType:
-    import pyarrow as pa
-
     lengths = [query.lateness, query.forget, query.ahead]
     leaves = [leaf for aggregated in query.aggregates.values() for leaf in aggregated.leaves()]
     lengths += [halflife_of(leaf.monoid, repr(leaf)) for leaf in leaves]

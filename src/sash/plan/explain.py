@@ -24,7 +24,6 @@ from sash.aggregators.catalogue import CATALOGUE
 from sash.plan.default_schema import default_schema
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, plan, siblings
 from sash.plan.slicing import sliding_range
-from sash.plan.state_sharing import Member
 from sash.windows.calendar import CalendarLength
 from sash.windows.duration import UNITS, Duration
 
@@ -420,14 +419,9 @@ def _one_structure(found: Plan, group: WindowGroup) -> list[str]:
         f"{owner.aggregate.name}: one {found.choices[places[0], owner.number].structure} for {_names(found, places)}"
         for alike_places in sorted(alike)
         for owner, *_ in found.states
-        if len(places := _asked(found, alike_places, owner)) > 1
+        if len(places := [place for place in alike_places if (place, owner.number) in found.choices]) > 1
         and found.choices[places[0], owner.number].structure in SEVERAL_SIZES
     ]
-
-
-def _asked(found: Plan, places: Iterable[int], owner: Member) -> list[int]:
-    """The windows among these over which a state is computed."""
-    return [place for place in places if (place, owner.number) in found.choices]
 
 
 def _one_state(found: Plan) -> list[str]:

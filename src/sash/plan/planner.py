@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
@@ -26,9 +26,10 @@ from sash.monoids.durations import DurationSum
 from sash.monoids.ewm import EwmMeanByTime, EwmStdByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
 from sash.plan.api_types import Prefer
-from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.state_sharing import Member, shared_states
-from sash.plan.types import kind
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 
 DEQUE_SIZES = 8
 """From this number of sizes on, one SlickDequeNonInv answers all of them, instead of one TwoStacksLite each.
@@ -237,6 +238,8 @@ def but_size(spec: WindowSpec) -> tuple[object, ...]:
 
 def typed(aggregate: AggregateSpec) -> Monoid:
     """The monoid as it runs on its columns: its typed form if they are numbers."""
+    from sash.plan.types import kind
+
     kinds = [kind(type_) for type_ in aggregate.types]
     if aggregate.monoid.interpreted_only or None in kinds:
         return aggregate.monoid

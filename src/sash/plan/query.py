@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         FrameT,
         Late,
         Mode,
-        QueryChanges,
+        SpineArguments,
         Windows,
     )
     from sash.plan.bound_query import BoundQuery
@@ -47,16 +47,8 @@ if TYPE_CHECKING:
     from sash.windows.specs import Closed
 
 
-_OPTIONAL = {
-    "lateness": None,
-    "emit": "final",
-    "late": "drop",
-    "forget": None,
-    "ahead": None,
-    "retract": None,
-    "min_periods": 0,
-}
-"""Arguments that `repr` omits if they have their defaults."""
+_DEFAULTS = {"emit": "final", "late": "drop", "min_periods": 0}
+"""The defaults of optional arguments, if not None: `repr` omits them."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -129,10 +121,8 @@ class Query:
         options: Options | None = None,
         **aggregates: Aggregated,
     ) -> None:
-        given: dict[str, Any] = {"by": by, "on": on, "lateness": lateness, "emit": emit, "late": late}
-        given |= {"forget": forget, "ahead": ahead, "retract": retract, "options": options}
-        given |= {"min_periods": min_periods}
-        for name, value in given.items():
+        given = (by, on, lateness, emit, late, forget, ahead, retract, min_periods, options)
+        for name, value in zip(validation.ARGUMENTS[1:], given, strict=True):
             validation.not_an_aggregate(name, value)
         values: dict[str, Any] = {
             "windows": {} if windows is None else validation.windows(windows),
@@ -187,16 +177,15 @@ class Query:
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
-    def rewritten(self, **changes: Unpack[QueryChanges]) -> Query:
+    def rewritten(self, **changes: Any) -> Query:
         """The query with some of its arguments changed."""
         return Query(**self.arguments(**changes))
 
-    def arguments(self, **changes: Unpack[QueryChanges]) -> dict[str, Any]:
+    def arguments(self, **changes: Any) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
-        names = ("by", "on", "lateness", "emit", "late", "forget", "ahead", "retract", "min_periods", "options")
-        kept = {name: getattr(self, name) for name in names}
-        windows = self.windows.get("", self.windows) or None
-        return {"windows": windows, **kept, **self.aggregates, **changes}
+        given = {name: getattr(self, name) for name in validation.ARGUMENTS}
+        given["windows"] = self.windows.get("", self.windows) or None
+        return {**given, **self.aggregates, **changes}
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Bind the query to columns of these types: sizes in units, aggregates with types.
@@ -317,44 +306,16 @@ class Query:
 
     @overload
     def as_of(
-        self,
-        spine: dict[str, ArrayT],
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
+        self, spine: dict[str, ArrayT], events: EventFrame, **how: Unpack[SpineArguments]
     ) -> dict[str, NDArray[Any]]: ...
     @overload
     def as_of(
-        self,
-        spine: Mapping[str, Sequence[Any]],
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
+        self, spine: Mapping[str, Sequence[Any]], events: EventFrame, **how: Unpack[SpineArguments]
     ) -> dict[str, list[Any]]: ...
     @overload
-    def as_of(
-        self,
-        spine: FrameT,
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
-    ) -> FrameT: ...
+    def as_of(self, spine: FrameT, events: EventFrame, **how: Unpack[SpineArguments]) -> FrameT: ...
     @overload
-    def as_of(
-        self,
-        spine: ArrowStream,
-        events: EventFrame,
-        *,
-        closed: Closed = "left",
-        spine_by: Columns | None = None,
-        spine_on: str | None = None,
-    ) -> pa.Table: ...
+    def as_of(self, spine: ArrowStream, events: EventFrame, **how: Unpack[SpineArguments]) -> pa.Table: ...
     def as_of(
         self,
         spine: Any,
@@ -389,7 +350,7 @@ class Query:
 
     def _meaning(self) -> tuple[Any, ...]:
         # as tuples, because the order of windows and of aggregates is that of the result columns
-        scalars = tuple(getattr(self, name) for name in ("by", "on", *_OPTIONAL, "options"))
+        scalars = tuple(getattr(self, name) for name in validation.ARGUMENTS if name != "windows")
         return (*scalars, tuple(self.windows.items()), tuple(self.aggregates.items()))
 
     def __repr__(self) -> str:
@@ -399,9 +360,9 @@ class Query:
             value = getattr(self, name)
             if value:
                 arguments.append(f"{name}={value[0]!r}" if len(value) == 1 else f"{name}={list(value)!r}")
-        for name, default in _OPTIONAL.items():
+        for name in (*validation.STREAMS, "min_periods"):
             value = getattr(self, name)
-            if value != default:
+            if value != _DEFAULTS.get(name):
                 arguments.append(f"{name}={validation.format_value(value)}")
         if self.options != Options():
             arguments.append(f"options={self.options!r}")

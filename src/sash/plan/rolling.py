@@ -7,12 +7,12 @@ The index of a pandas frame as its time, for `sash.rolling` without `on`; arrays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sash.monoids.arithmetic import Aggregated
 from sash.plan import dispatch, validation
-from sash.plan.api_types import Columns, Windows
+from sash.plan.api_types import Columns, Windows, of_frame, of_spine
 from sash.plan.as_of_query import SpineQuery
 from sash.plan.query import Query
 from sash.plan.schema_cache import remembered
@@ -20,10 +20,7 @@ from sash.plan.validation import aggregates_named, as_keyword, require_named
 from sash.windows.specs import Count
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from sash.plan.api_types import ArrayT, ArrowStream, Emit, EventFrame, FrameT, Late, SeriesT
+    from sash.plan.api_types import Emit, EventFrame, Late
     from sash.plan.options import Options
     from sash.windows.arguments import Length
     from sash.windows.specs import Closed
@@ -129,113 +126,7 @@ _OF_FRAMES = {
 # --- Rolling ---
 
 
-@overload
-def rolling(
-    data: NDArray[Any],
-    windows: SupportsIndex | Count | None,
-    aggregate: Aggregated,
-    /,
-    *,
-    min_periods: int = 0,
-    options: Options | None = None,
-) -> NDArray[Any]: ...
-@overload
-def rolling(
-    data: SeriesT,
-    windows: SupportsIndex | Count | None,
-    aggregate: Aggregated,
-    /,
-    *,
-    min_periods: int = 0,
-    options: Options | None = None,
-) -> SeriesT: ...
-@overload
-def rolling(
-    data: dict[str, ArrayT],
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> dict[str, NDArray[Any]]: ...
-@overload
-def rolling(
-    data: Mapping[str, Sequence[Any]],
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> dict[str, list[Any]]: ...
-@overload
-def rolling(
-    data: FrameT,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> FrameT: ...
-@overload
-def rolling(
-    data: Iterator[pa.RecordBatch],
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> Iterator[pa.RecordBatch]: ...
-@overload
-def rolling(
-    data: ArrowStream,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> pa.Table: ...
-
-
+@of_frame(Query)
 def rolling(
     data: Any,
     windows: Windows | None = None,
@@ -313,70 +204,8 @@ def rolling(
 
 # --- As of ---
 
-STREAMS = ("lateness", "emit", "late", "forget", "ahead", "retract")
-"""The parameters of Query that `as_of` does not have."""
 
-
-@overload
-def as_of(
-    spine: dict[str, ArrayT],
-    events: EventFrame,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    closed: Closed = "left",
-    spine_by: Columns | None = None,
-    spine_on: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> dict[str, NDArray[Any]]: ...
-@overload
-def as_of(
-    spine: Mapping[str, Sequence[Any]],
-    events: EventFrame,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    closed: Closed = "left",
-    spine_by: Columns | None = None,
-    spine_on: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> dict[str, list[Any]]: ...
-@overload
-def as_of(
-    spine: FrameT,
-    events: EventFrame,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    closed: Closed = "left",
-    spine_by: Columns | None = None,
-    spine_on: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> FrameT: ...
-@overload
-def as_of(
-    spine: ArrowStream,
-    events: EventFrame,
-    windows: Windows | None = None,
-    *,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    closed: Closed = "left",
-    spine_by: Columns | None = None,
-    spine_on: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> pa.Table: ...
+@of_spine
 @aggregates_named
 def as_of(
     spine: Any,
@@ -426,7 +255,7 @@ def as_of(
     for name, value in given.items():
         validation.not_an_aggregate(name, value)
     made: dict[str, Any] = dict(aggregates)
-    for name in STREAMS:
+    for name in validation.STREAMS:
         if name in made:
             validation.not_an_aggregate(name, made[name])
             raise TypeError(f"as_of() has no {name}=, which is for streams: leave it out")

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sash import monoids as m
 from sash.monoids.algebra import Monoid
-from sash.plan.bound_query import AggregateSpec
+
+if TYPE_CHECKING:
+    from sash.plan.bound_query import AggregateSpec
 
 Reads = Literal["itself", "state", "sum", "count"]
 """The source of an aggregate's result: its own state, an equal one, the sum in a mean's, or the count of values."""

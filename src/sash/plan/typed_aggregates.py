@@ -17,7 +17,10 @@ quantiles between two values: `monoids/between_values.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as is_
 
 from sash import monoids as m
 from sash.monoids.algebra import Monoid
@@ -29,9 +32,6 @@ from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, Dura
 from sash.monoids.null_rows import NoValues
 from sash.monoids.order_statistics import BETWEEN, INTERPOLATIONS
 from sash.plan.types import domains, result
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class TypedAggregate(NamedTuple):
@@ -47,8 +47,6 @@ class TypedAggregate(NamedTuple):
 
 def typed_aggregate(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate | None:
     """The form of an aggregate on columns of these types; None if it takes them as they are, or not at all."""
-    import pyarrow.types as is_
-
     if monoid.returns is not None or not types:
         return None
     needed = domains(monoid, len(types))
@@ -77,8 +75,6 @@ _STAND_INS: dict[str, str] = {"number": "float64", "int": "int64", "bool": "bool
 
 def _of_null_type(monoid: Monoid, types: Sequence[pa.DataType], place: int) -> TypedAggregate | None:
     """An aggregate of a column of type null: nulls, or 0 if it counts. None for those that take any column."""
-    import pyarrow as pa
-
     if isinstance(monoid, m.Count | DirectProduct):
         return None
     if isinstance(monoid, Custom):
@@ -94,8 +90,6 @@ def _of_null_type(monoid: Monoid, types: Sequence[pa.DataType], place: int) -> T
 
 def _custom_of_null_type(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedAggregate:
     """A user's aggregate: its type on samples of nulls, or, if there is none, that of its empty result."""
-    import pyarrow as pa
-
     try:
         return TypedAggregate(monoid, result(monoid, types))
     except TypeError:
@@ -107,8 +101,6 @@ def _custom_of_null_type(monoid: Monoid, types: Sequence[pa.DataType]) -> TypedA
 
 def _decimal(of: Any, more_digits: int, more_places: int) -> Any:
     """A decimal type with more digits, cut at the most that its width holds; all of them may be decimal places."""
-    import pyarrow as pa
-
     make, most = (pa.decimal128, 38) if of.bit_width <= 128 else (pa.decimal256, 76)
     return make(min(most, of.precision + more_digits), min(most, of.scale + more_places))
 
@@ -130,9 +122,6 @@ def _range(type_: Any) -> TypedAggregate:
 
 def _between(monoid: Any, type_: Any) -> TypedAggregate | None:
     """A median, or a quantile between two values, of decimals or of times; None for other aggregates."""
-    import pyarrow as pa
-    import pyarrow.types as is_
-
     if type(monoid) not in (m.Median, m.Quantile) or INTERPOLATIONS[monoid.rule] not in BETWEEN:
         return None
     if is_.is_decimal(type_):
@@ -153,9 +142,6 @@ _OF_DECIMALS: dict[type[Monoid], Callable[[Any], TypedAggregate]] = {m.Sum: _sum
 
 
 def _of_times(monoid: Monoid, type_: Any) -> TypedAggregate | None:
-    import pyarrow as pa
-    import pyarrow.types as is_
-
     unit = getattr(type_, "unit", "s" if is_.is_date32(type_) else "ms")
     units = PER_SECOND[unit]
     if type(monoid) is m.Sum and is_.is_duration(type_):

@@ -38,17 +38,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as is_
 
 from sash import monoids as m
 from sash.monoids.algebra import Domain, Kind, Monoid
 from sash.monoids.order_statistics import BETWEEN
 from sash.monoids.sample_probe import SAMPLES, outcomes, sample_rows
 from sash.monoids.sketches import BloomFilter, SketchMonoid
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # --- Types ---
 
@@ -65,9 +64,6 @@ WANTED: dict[Domain, str] = {
 
 def value_type(type_: pa.DataType) -> pa.DataType:
     """A type without its encoding: dictionaries and run ends become their values, views plain text and bytes."""
-    import pyarrow as pa
-    import pyarrow.types as is_
-
     if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
         return value_type(type_.value_type)
     if is_.is_decimal(type_) and type_.bit_width < 128:
@@ -77,9 +73,6 @@ def value_type(type_: pa.DataType) -> pa.DataType:
 
 def _without_views(type_: pa.DataType) -> pa.DataType:
     """The type without views of texts and bytes, also within lists and structs: Arrow cannot take from views."""
-    import pyarrow as pa
-    import pyarrow.types as is_
-
     if is_.is_string_view(type_):
         return pa.string()
     if is_.is_binary_view(type_):
@@ -94,8 +87,6 @@ def _without_views(type_: pa.DataType) -> pa.DataType:
 
 def admits(domain: Domain, type_: pa.DataType) -> bool:
     """Does a column of this type belong to a domain?"""
-    import pyarrow.types as is_
-
     number = is_.is_boolean(type_) or is_.is_integer(type_) or is_.is_floating(type_)
     if domain == "any":
         return True
@@ -110,22 +101,16 @@ def admits(domain: Domain, type_: pa.DataType) -> bool:
 
 def is_text(type_: pa.DataType) -> bool:
     """Is it a type of text?"""
-    import pyarrow.types as is_
-
     return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
 
 
 def is_dictionary(type_: pa.DataType) -> bool:
     """Is it a type of dictionaries (categories)?"""
-    import pyarrow.types as is_
-
     return bool(is_.is_dictionary(type_))
 
 
 def kind(type_: pa.DataType) -> Kind | None:
     """The kind of compiled column that holds the type; None if none does."""
-    import pyarrow.types as is_
-
     if is_.is_boolean(type_):
         return "bool"
     if is_.is_floating(type_):
@@ -158,8 +143,6 @@ _CHOSEN = (
 
 
 def _hint(domain: Domain, type_: pa.DataType) -> str:
-    import pyarrow.types as is_
-
     if domain == "number" and is_.is_decimal(type_):
         return ": cast it to float64; sum, mean, range, min and max take decimals"
     if domain == "number" and is_.is_temporal(type_):
@@ -170,8 +153,6 @@ def _hint(domain: Domain, type_: pa.DataType) -> str:
 
 
 def _sketchable(type_: pa.DataType) -> bool:
-    import pyarrow.types as is_
-
     binary = is_.is_binary(type_) or is_.is_large_binary(type_) or is_.is_fixed_size_binary(type_)
     time = is_.is_timestamp(type_) or is_.is_date(type_)
     return bool(binary or time or is_text(type_) or admits("number", type_))
@@ -180,50 +161,16 @@ def _sketchable(type_: pa.DataType) -> bool:
 # ---- result types ----
 
 
-def _string(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.large_string() if pa.types.is_large_string(type_) else pa.string()
-
-
 def _number(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.float64() if pa.types.is_floating(type_) else pa.int64()
-
-
-def _bits(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return type_ if pa.types.is_uint64(type_) else pa.int64()
+    return pa.float64() if is_.is_floating(type_) else pa.int64()
 
 
 def _last(*types: pa.DataType) -> pa.DataType:
     return types[-1]
 
 
-def _list(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.list_(type_)
-
-
-def _m4(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.struct([(name, type_) for name in ("first", "min", "max", "last")])
-
-
 def _longest_run(_value: pa.DataType, at: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
     return pa.struct([(name, _number(at)) for name in ("start", "end", "interval")] + [("count", pa.int64())])
-
-
-def _frequent(type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.list_(pa.struct([("item", type_), ("count", pa.int64())]))
 
 
 FIXED: dict[type[Monoid], str] = {
@@ -248,37 +195,17 @@ def selects(monoid: Monoid) -> bool:
 BY_COLUMNS: dict[type[Monoid], Callable[..., Any]] = {
     **dict.fromkeys((m.Sum, m.SumOfSquares, m.Product, m.Range, m.Delta), _number),
     **dict.fromkeys((m.Min, m.Max, m.First, m.Last, m.Nth, m.Lag, m.Mode, m.ArgMin, m.ArgMax), _last),
-    **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), _bits),
-    **dict.fromkeys((m.Collect, m.CollectDistinct), _list),
-    m.Concat: _string,
-    m.M4: _m4,
+    **dict.fromkeys((m.BitAnd, m.BitOr, m.BitXor), lambda type_: type_ if is_.is_uint64(type_) else pa.int64()),
+    **dict.fromkeys((m.Collect, m.CollectDistinct), pa.list_),
+    m.Concat: lambda type_: pa.large_string() if is_.is_large_string(type_) else pa.string(),
+    m.M4: lambda type_: pa.struct([(name, type_) for name in ("first", "min", "max", "last")]),
     m.LongestRun: _longest_run,
-    m.FrequentItems: _frequent,
+    m.FrequentItems: lambda type_: pa.list_(pa.struct([("item", type_), ("count", pa.int64())])),
 }
 """Result types as functions of the types of the columns."""
 
 
-def _quantile(monoid: m.Quantile, type_: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.float64() if monoid.interpolation in BETWEEN else type_
-
-
-def _rank(monoid: m.Rank, _type: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.float64() if monoid.method == "average" else pa.int64()
-
-
-def _approx_quantile(monoid: m.ApproxQuantile, _type: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64()
-
-
 def _count_min(monoid: m.CountMin, _type: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
     if not monoid.items:
         raise TypeError(
             "count_min without items= gives an object that does not fit in a column: name the values, items=('a', 'b')"
@@ -287,9 +214,9 @@ def _count_min(monoid: m.CountMin, _type: pa.DataType) -> pa.DataType:
 
 
 BY_PARAMETERS: dict[type[Monoid], Callable[..., Any]] = {
-    m.Quantile: _quantile,
-    m.Rank: _rank,
-    m.ApproxQuantile: _approx_quantile,
+    m.Quantile: lambda monoid, type_: pa.float64() if monoid.interpolation in BETWEEN else type_,
+    m.Rank: lambda monoid, _type: pa.float64() if monoid.method == "average" else pa.int64(),
+    m.ApproxQuantile: lambda monoid, _type: pa.list_(pa.float64()) if isinstance(monoid.q, tuple) else pa.float64(),
     m.CountMin: _count_min,
 }
 """Result types as functions of the aggregate and the types of its columns."""
@@ -300,8 +227,6 @@ def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
 
     Raises TypeError, saying what to do, if there is none.
     """
-    import pyarrow as pa
-
     if monoid.returns is not None:
         return named(monoid.returns)
     if type(monoid) in FIXED:
@@ -310,15 +235,8 @@ def result(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
         return BY_COLUMNS[type(monoid)](*types)
     if type(monoid) in BY_PARAMETERS:
         return BY_PARAMETERS[type(monoid)](monoid, *types)
-    if type(monoid) is m.DirectProduct:
-        return _product(monoid, types)
-
-    return probed_type(monoid, types)
-
-
-def _product(monoid: m.DirectProduct, types: Sequence[pa.DataType]) -> pa.DataType:
-    import pyarrow as pa
-
+    if not isinstance(monoid, m.DirectProduct):
+        return probed_type(monoid, types)
     fields: dict[str, pa.DataType] = {}
     for factor in monoid.parts:
         name = factor.name or "monoid"
@@ -328,8 +246,6 @@ def _product(monoid: m.DirectProduct, types: Sequence[pa.DataType]) -> pa.DataTy
 
 def named(returns: Any) -> pa.DataType:
     """The Arrow type that `returns=` is or names. Raises TypeError if it is none."""
-    import pyarrow as pa
-
     if isinstance(returns, pa.DataType):
         return returns
     try:
@@ -343,8 +259,6 @@ def named(returns: Any) -> pa.DataType:
 
 def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
     """Results as a column. Raises TypeError, naming the aggregate and its type, if a result does not fit."""
-    import pyarrow as pa
-
     try:
         return pa.array([_shaped(value, type_) for value in values], type_)
     except MemoryError:  # that of Arrow is an ArrowException, too
@@ -355,8 +269,6 @@ def column(values: Sequence[Any], type_: pa.DataType, name: str) -> pa.Array:
 
 def _shaped(value: Any, type_: pa.DataType) -> Any:
     """A result in a form that Arrow accepts: a struct as a dict, a filter as bytes."""
-    import pyarrow.types as is_
-
     if value is None:
         return None
     if is_.is_struct(type_) and isinstance(value, tuple):
@@ -376,9 +288,12 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
 
     Raises TypeError, naming the aggregate and asking for `returns=`, if there is none.
     """
-    results, failed = _results(monoid, types)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, results, failed = outcomes(monoid, type_samples(types))
     label = monoid.name or repr(monoid)
     if not results:
+        failed = failed or "every result was None"
         raise TypeError(
             f"the result type of {label} could not be found by trying sample values ({failed}): set it with "
             "returns='float64' or another Arrow type in sash.monoid(...)"
@@ -392,15 +307,6 @@ def probed_type(monoid: Monoid, types: Sequence[pa.DataType]) -> pa.DataType:
         ) from error
 
 
-def _results(monoid: Monoid, types: Sequence[pa.DataType]) -> tuple[list[Any], str]:
-    """Results of sample rows, and the last error."""
-    rows = type_samples(types)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _, results, failed = outcomes(monoid, rows)
-    return results, failed or "every result was None"
-
-
 def type_samples(types: Sequence[pa.DataType]) -> Iterable[tuple[Any, ...]]:
     """Sample rows of columns of these types."""
     return sample_rows([samples(type_) for type_ in types]) if types else [()] * len(_NUMBERS)
@@ -408,9 +314,6 @@ def type_samples(types: Sequence[pa.DataType]) -> Iterable[tuple[Any, ...]]:
 
 def samples(type_: pa.DataType) -> list[Any]:
     """Sample values of a type as Python objects; nulls for an unknown type."""
-    import pyarrow as pa
-
-    is_ = pa.types
     if is_.is_boolean(type_):
         return [*SAMPLES["bool"]]
     if is_.is_floating(type_):
@@ -436,8 +339,6 @@ def samples(type_: pa.DataType) -> list[Any]:
 
 def has_objects(type_: pa.DataType) -> bool:
     """Are there Python objects for all values of a type of nanoseconds: Timestamp and Timedelta of pandas?"""
-    import pyarrow.types as is_
-
     return bool(is_.is_timestamp(type_) or is_.is_duration(type_)) and find_spec("pandas") is not None
 
 
@@ -467,9 +368,8 @@ def common(results: Iterable[Any], types: Sequence[pa.DataType] = ()) -> pa.Data
 
     Raises TypeError if there is none.
     """
-    import pyarrow as pa
-
-    known = [_plain(one) for one in results if one is not None]
+    known = [one for one in results if one is not None]
+    known = [one.item() if hasattr(one, "item") and not getattr(one, "shape", ()) else one for one in known]
     kinds = {type(one) for one in known}
     names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "None alone"
     if kinds == {int, float}:
@@ -494,11 +394,6 @@ def common(results: Iterable[Any], types: Sequence[pa.DataType] = ()) -> pa.Data
     if pa.types.is_decimal(found):
         raise TypeError("samples do not show how many digits a Decimal has")
     return found
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as Python's."""
-    return value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else value
 
 
 def _fields(known: list[Any]) -> dict[str, list[Any]]:

@@ -117,7 +117,12 @@ _ADVICE: dict[str, str] = {
 }
 
 
-QUERY_ONLY = ("lateness", "emit", "late", "forget", "ahead", "retract")
+STREAMS = ("lateness", "emit", "late", "forget", "ahead", "retract")
+"""The arguments of a query that are for streams: neither `as_of` nor `sash.Window` has them."""
+
+ARGUMENTS = ("windows", "by", "on", *STREAMS, "min_periods", "options")
+"""The arguments of a query, besides its aggregates."""
+
 _LOOP: dict[str, str] = {
     "it is called by=": "a Window has one key: keep a dict of windows, or use sash.Query(…, by=…)",
     "it is called on=": "the time is the second argument of push: window.push(x, time)",
@@ -136,7 +141,7 @@ def loop_advice(name: str) -> str:
     """
     same = {"by": "it is called by=", "on": "it is called on=", "min_periods": "it is called min_periods="}
     found = same.get(name) or _ADVICE.get(name, "")
-    if name in QUERY_ONLY or found.removeprefix("it is called ").rstrip("=") in QUERY_ONLY:
+    if name in STREAMS or found.removeprefix("it is called ").rstrip("=") in STREAMS:
         return ": it is an argument of sash.Query, whose operator takes streams"
     found = _LOOP.get(found, found)
     return f": {found}" if found else ""
@@ -185,20 +190,7 @@ def argument_advice(name: str, parameters: Collection[str]) -> str:
 
 # --- Validation ---
 
-PARAMETERS = (
-    "data",
-    "windows",
-    "by",
-    "on",
-    "lateness",
-    "emit",
-    "late",
-    "forget",
-    "ahead",
-    "retract",
-    "options",
-    "min_periods",
-)
+PARAMETERS = ("data", *ARGUMENTS)
 """The parameters of Query and rolling: an aggregate of such a name could not be passed."""
 
 OUTPUTS = ("window", "window_start", "window_end", "_late", "_row", "_revision")

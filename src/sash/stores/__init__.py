@@ -33,21 +33,9 @@ if TYPE_CHECKING:
     from sash.stores.valkey_store import ValkeyStore
 
 __all__ = [
-    "FlushError",
-    "MemoryStore",
-    "PageError",
-    "Refreshable",
-    "RocksDBStore",
-    "Store",
-    "StoreDamaged",
-    "StoreError",
-    "StoreInUse",
-    "StoreUnavailable",
-    "ValkeyStore",
-    "WriterReplaced",
-    "backup",
-    "restore",
-]
+    "FlushError", "MemoryStore", "PageError", "Refreshable", "RocksDBStore", "Store", "StoreDamaged", "StoreError",
+    "StoreInUse", "StoreUnavailable", "ValkeyStore", "WriterReplaced", "backup", "restore",
+]  # fmt: skip
 
 _MODULES = {
     "MemoryStore": "sash.stores.memory",

@@ -53,7 +53,7 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from struct import Struct, error
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -122,14 +122,6 @@ def _decimal(content: bytes) -> Decimal:
 
 def _clock(x: datetime | time) -> bytes:
     return _CLOCK.pack(x.hour, x.minute, x.second, x.microsecond, x.fold) + _zone(x.tzinfo)
-
-
-def _write_datetime(x: datetime) -> bytes:
-    return b"Y" + _I.pack(x.toordinal()) + _clock(x)
-
-
-def _write_time(x: time) -> bytes:
-    return b"h" + _clock(x)
 
 
 def _write_timedelta(x: timedelta) -> bytes:
@@ -276,8 +268,8 @@ WRITERS: dict[type, Writer] = {
     bytes: lambda x: _sized(b"b", x),
     Decimal: lambda x: _sized(b"D", str(x).encode()),
     date: lambda x: b"y" + _I.pack(x.toordinal()),
-    datetime: _write_datetime,
-    time: _write_time,
+    datetime: lambda x: b"Y" + _I.pack(x.toordinal()) + _clock(x),
+    time: lambda x: b"h" + _clock(x),
     timedelta: _write_timedelta,
 }
 
@@ -305,8 +297,6 @@ READERS: dict[int, Reader] = {
 
 Value = Any
 
-_LENGTH = Struct("<cI")
-_LENGTH_ONLY = Struct("<I")
 _TAGS: dict[type, bytes] = {tuple: b"t", list: b"l", dict: b"m", set: b"e", frozenset: b"z"}
 _BUILD: dict[int, Callable[[list[Value]], Value]] = {
     ord(b"t"): tuple,
@@ -323,26 +313,18 @@ DEEPEST = 1000
 """Greatest depth of nested tuples in a set or in a key of a dict."""
 
 
-class _Close:
+class _Close(NamedTuple):
     """On the stack of `dumps`: the container with this id is complete."""
 
-    __slots__ = ("container",)
-
-    def __init__(self, container: int) -> None:
-        self.container = container
+    container: int
 
 
-class _Sort:
+class _Sort(list[int]):
     """On the stack of `dumps`: the items of a set begin at these places of the output, and must be sorted."""
-
-    __slots__ = ("starts",)
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
 
     def begin_at(self, place: int) -> None:
         """Record that an item begins at this part of the output."""
-        self.starts.append(place)
+        self.append(place)
 
 
 class _Start:
@@ -381,7 +363,8 @@ def dumps(value: Value) -> bytes:
             elif kind is _Start:
                 item.of.begin_at(len(out))
             elif kind is _Sort:
-                _sort(item.starts, out)
+                ends = [*item[1:], len(out)]
+                out[item[0] :] = sorted(b"".join(out[start:end]) for start, end in zip(item, ends, strict=True))
             else:
                 out.append(write_foreign(item, value))
     except error:
@@ -395,7 +378,7 @@ def _open(container: Value, out: list[bytes], todo: list[Value], within: set[int
     if kind is tuple and (flat := _flat(container)) is not None:
         out.append(flat)
         return
-    out.append(_LENGTH.pack(_TAGS[kind], len(container)))
+    out.append(_COUNT.pack(_TAGS[kind], len(container)))
     items = [x for pair in container.items() for x in pair] if kind is dict else list(container)
     try:
         plain = [WRITERS[type(item)](item) for item in items]
@@ -417,11 +400,6 @@ def _open(container: Value, out: list[bytes], todo: list[Value], within: set[int
     todo.append(_Close(id(container)))
     items.reverse()
     todo += items
-
-
-def _sort(starts: list[int], out: list[bytes]) -> None:
-    ends = [*starts[1:], len(out)]
-    out[starts[0] :] = sorted(b"".join(out[start:end]) for start, end in zip(starts, ends, strict=True))
 
 
 def _flat(value: tuple[Value, ...]) -> bytes | None:
@@ -485,7 +463,7 @@ def _load(data: bytes) -> tuple[Value, int]:
             value: Value = packed.unpack_from(data, begin)
             at = begin + packed.size
         elif tag in _BUILD:
-            (count,) = _LENGTH_ONLY.unpack_from(data, at)
+            (count,) = _I.unpack_from(data, at)
             at += 4
             count *= 1 + (tag == _DICT)
             if count > len(data) - at:
@@ -582,8 +560,6 @@ def _record_codec(kind: type, names: tuple[str, ...]) -> tuple[Dump, Load]:
 
 # --- State list ---
 
-_LIST_CODES: dict[type, str] = {int: "q", float: "d", bool: "?"}
-_LIST_LENGTH = Struct("<I")
 _SHAPE = Struct("<II")
 """Length of the tuples, and their number."""
 
@@ -615,23 +591,21 @@ def _dump(states: Sequence[Any], depth: int) -> bytes:
     kinds = set(map(type, states))
     if len(kinds) == 1:
         kind = kinds.pop()
-        if kind in _LIST_CODES:
+        if kind in _CODES:
             try:
-                return b"n" + _LIST_CODES[kind].encode() + _struct(_LIST_CODES[kind], len(states)).pack(*states)
+                return b"n" + _CODES[kind].encode() + _struct(_CODES[kind], len(states)).pack(*states)
             except error:  # an integer beyond 64 bits
                 return _dump_wide(states)
         if kind is tuple and depth and len(set(map(len, states))) == 1 and max(len(states), len(states[0])) <= _LONGEST:
             places = [_dump(place, depth - 1) for place in zip(*states, strict=True)]
-            lengths = [_LIST_LENGTH.pack(len(place)) for place in places]
+            lengths = [_I.pack(len(place)) for place in places]
             return b"".join((b"t", _SHAPE.pack(len(places), len(states)), *lengths, *places))
     return b"c" + dumps(list(states))
 
 
 def _dump_wide(states: Sequence[int]) -> bytes:
     width = max(map(int.bit_length, states)) // 8 + 1
-    return (
-        b"w" + _LIST_LENGTH.pack(width) + b"".join([state.to_bytes(width, "little", signed=True) for state in states])
-    )
+    return b"w" + _I.pack(width) + b"".join([state.to_bytes(width, "little", signed=True) for state in states])
 
 
 @lru_cache(maxsize=256)
@@ -673,13 +647,13 @@ def _load_list(data: bytes, depth: int) -> list[Any]:
 def _load_numbers(data: bytes) -> list[Any]:
     code = data[1:2].decode("latin-1")
     size = 1 if code == "?" else 8
-    if code not in _LIST_CODES.values() or (len(data) - 2) % size:
+    if code not in _CODES.values() or (len(data) - 2) % size:
         raise ValueError(f"it holds {len(data) - 2} bytes of numbers of kind {code!r}")
     return list(_struct(code, (len(data) - 2) // size).unpack_from(data, 2))
 
 
 def _load_wide(data: bytes) -> list[int]:
-    start = 1 + _LIST_LENGTH.size
+    start = 1 + _I.size
     width = int.from_bytes(data[1:start], "little")
     if len(data) < start or not width or (len(data) - start) % width:
         raise ValueError(f"it holds {len(data)} bytes of integers of {width} bytes each")
@@ -696,7 +670,7 @@ def _load_tuples(data: bytes, depth: int) -> list[Any]:
         lengths = Struct(f"<{width}I").unpack_from(data, at)
     except error:
         raise ValueError(f"it holds the beginning of some tuples, {len(data)} bytes") from None
-    at += _LIST_LENGTH.size * width
+    at += _I.size * width
     if at + sum(lengths) != len(data):
         raise ValueError(f"it holds {len(data)} bytes of tuples; {at + sum(lengths)} were written")
     places = []

@@ -50,22 +50,18 @@ def _level_shift(length: int) -> list[float]:
     return [high[i] if i // 150 % 2 else low[i] for i in range(length)]
 
 
-def _magnitudes(length: int) -> list[float]:
-    return [x * 10.0 ** (3 * (i % 7) - 9) for i, x in enumerate(_gauss(length, 0.3, 1.0))]
-
-
-def _one_spike(length: int) -> list[float]:
-    return [1e300 if i == length // 4 else x for i, x in enumerate(_gauss(length, 0.3, 1.0))]
-
-
 ADVERSARIAL: dict[str, Stream] = {
     "spikes of 1e16": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 131, 1e16, -1e16),
     "spikes of 1e22": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 131, 1e22, -1e22),
     "offset of 1e9": lambda length: _gauss(length, 1e9, 1.0),
     "offset of -1e9, close": lambda length: _gauss(length, -1e9, 1e-6),
     "level shift": _level_shift,
-    "magnitudes in turn": _magnitudes,
-    "one spike of 1e300": _one_spike,
+    "magnitudes in turn": lambda length: [
+        x * 10.0 ** (3 * (i % 7) - 9) for i, x in enumerate(_gauss(length, 0.3, 1.0))
+    ],
+    "one spike of 1e300": lambda length: [
+        1e300 if i == length // 4 else x for i, x in enumerate(_gauss(length, 0.3, 1.0))
+    ],
     "growing": lambda length: [1.1 ** (i % 290) for i in range(length)],
     "NaN now and then": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 211, math.nan),
     "infinity now and then": lambda length: _with_spikes(_gauss(length, 0.3, 1.0), 211, math.inf, -math.inf),

@@ -9,13 +9,12 @@ Within a group the rows are compared in order, or as a multiset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from sash.monoids.algebra import agree
 from sash.testing.window_oracle import alike, python_values
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOLERANCE = 1e-12
 """The relative tolerance of floats: the order of additions differs between hosts."""
@@ -70,8 +69,6 @@ def as_rows(data: Any, without: Sequence[str] = ()) -> Rows:
 
 
 def _batches(data: Any) -> list[pa.RecordBatch]:
-    import pyarrow as pa
-
     return [data] if isinstance(data, pa.RecordBatch) else data.to_batches()
 
 
@@ -83,12 +80,8 @@ def grouped(rows: Rows, by: Sequence[str]) -> dict[Any, Rows]:
     return groups
 
 
-def same_row(a: dict[str, Any], b: dict[str, Any], loose: Mapping[str, float]) -> bool:
-    """Do two rows agree in every column?"""
-    return not _differing(a, b, loose)
-
-
 def _differing(a: dict[str, Any], b: dict[str, Any], loose: Mapping[str, float]) -> list[str]:
+    """The columns in which two rows do not agree."""
     if a.keys() != b.keys():
         return sorted(a.keys() ^ b.keys())
     return [name for name in a if not _same_value(a[name], b[name], loose.get(name))]
@@ -119,7 +112,7 @@ def _as_multisets(got: Rows, expected: Rows, where: str, loose: Mapping[str, flo
     left = list(expected)
     for mine in got:
         for i, theirs in enumerate(left):
-            if same_row(mine, theirs, loose):
+            if not _differing(mine, theirs, loose):
                 del left[i]
                 break
         else:

@@ -58,7 +58,8 @@ def check_laws(monoid: Monoid, values: Iterable[Any]) -> Report:
 
     Raises LawError with the counter-example, ValueError without values.
     """
-    rows = [_row(monoid, value) for value in values]
+    several = monoid.arity[0] != 1
+    rows = [value if isinstance(value, tuple) and several else (value,) for value in values]
     if not rows:
         raise ValueError("check_laws needs at least one value")
     laws = _check(monoid, rows)
@@ -66,10 +67,6 @@ def check_laws(monoid: Monoid, values: Iterable[Any]) -> Report:
     if kinds is None:
         return Report(laws, False, "the values are not columns of numbers")
     return _check_columns(monoid, kinds, rows, laws)
-
-
-def _row(monoid: Monoid, value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) and monoid.arity[0] != 1 else (value,)
 
 
 def _kinds(rows: list[tuple[Any, ...]]) -> tuple[Kind, ...] | None:

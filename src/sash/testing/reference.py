@@ -25,6 +25,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.types as is_
+
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node
 from sash.plan.types import column
@@ -46,8 +49,6 @@ from sash.testing.window_oracle import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan import Query
     from sash.plan.bound_query import AggregateSpec, BoundQuery
     from sash.plan.projection import OutputSpec
@@ -167,9 +168,7 @@ def only_changes(results: Sequence[ReferenceResult]) -> Iterator[ReferenceResult
 
 def is_exact(spec: AggregateSpec) -> bool:
     """Is the aggregate exact on columns of these types? A sum of integers is, a sum of floats is not."""
-    import pyarrow.types as types
-
-    tests = (("bool", types.is_boolean), ("int", types.is_integer), ("float", types.is_floating))
+    tests = (("bool", is_.is_boolean), ("int", is_.is_integer), ("float", is_.is_floating))
     kinds: list[Any] = [kind for column in spec.types for kind, holds in tests if holds(column)]
     if len(kinds) < len(spec.types) or spec.monoid.interpreted_only:
         return spec.monoid.exact
@@ -352,7 +351,8 @@ class Reference:
         changed = []
         found = {result.name: result for result in self._results()}
         gone = [result for name, result in self._last.items() if name not in found]
-        for result in (*found.values(), *(replace(result, cells=self._no_cells()) for result in gone)):
+        nulls = tuple(NullCell() for _ in self._columns())  # of a slide that became empty
+        for result in (*found.values(), *(replace(result, cells=nulls) for result in gone)):
             mark = (result.start, result.end, result.mark)
             last = self._emitted.get(result.name, Emitted(len(self._emitted), -1, None))
             if mark != last.mark:
@@ -362,16 +362,10 @@ class Reference:
         self._last = found
         return changed
 
-    def _no_cells(self) -> tuple[AnyCell, ...]:
-        """The results of a slide that became empty: nulls."""
-        return tuple(NullCell() for _ in self._columns())
-
     # ---- the output ----
 
     def _output(self, side: list[Row], emissions: list[Emission]) -> pa.RecordBatch:
         """The rows that are passed on with null aggregates, then the results."""
-        import pyarrow as pa
-
         results = [emission.result for emission in emissions]
         source = self._input_rows([row.number for row in side] + [result.row.number for result in results])
         made: dict[str, Any] = {
@@ -412,8 +406,6 @@ class Reference:
 
     def _input_rows(self, numbers: Sequence[int]) -> pa.RecordBatch:
         """Rows of the input by their arrival numbers."""
-        import pyarrow as pa
-
         schema = self.bound_query.schema
         table = pa.Table.from_batches(self._batches, schema).take(pa.array(numbers, type=pa.int64()))
         batches = table.combine_chunks().to_batches()
@@ -421,8 +413,6 @@ class Reference:
 
 
 def _typed(values: Any, kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if pa.types.is_dictionary(kind):
         return values.cast(kind.value_type).dictionary_encode().cast(kind)
     return pa.array(values, kind)

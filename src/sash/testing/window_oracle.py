@@ -40,6 +40,9 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.types as is_
+
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.custom import Custom
@@ -48,8 +51,6 @@ from sash.monoids.null_rows import NullRows
 from sash.windows.calendar import tzinfo_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sash.plan.bound_query import AggregateSpec, BoundQuery, TimeAxis
     from sash.plan.time_axis import Number
     from sash.windows.calendar import CalendarGrid, CalendarLength
@@ -528,8 +529,6 @@ def _ranked(spec: AggregateSpec, column: int, value: Any) -> Any:
     """An input as an aggregate gets it: a category with its rank, nanoseconds in a user's aggregate as objects."""
     order, kind = spec.order(column), spec.types[column]
     if isinstance(spec.monoid, Custom) and isinstance(value, int) and getattr(kind, "unit", "") == "ns":
-        import pyarrow as pa
-
         return pa.scalar(value, kind).as_py()
     return value if order is None or value is None else Category(order.index(value), value)
 
@@ -554,7 +553,7 @@ def rows_of(batch: pa.RecordBatch, bound_query: BoundQuery, first: int) -> Itera
     deltas = {axis.column: places(axis, batch) for axis in axes}
     specs = [*bound_query.aggregates, *(spec for window in bound_query.windows for spec in window.over)]
     for name, tree, kind in {column for spec in specs for column in _derived(spec)}:
-        values[name] = derived_values(tree, kind, batch)
+        values[name] = python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
     for i in range(batch.num_rows):
         row = {name: column[i] for name, column in values.items()}
         yield Row(
@@ -572,13 +571,6 @@ def _derived(spec: AggregateSpec) -> Iterator[tuple[str, Node, pa.DataType]]:
     for name, tree, kind in zip(spec.columns, spec.trees, spec.types, strict=True):
         if not isinstance(tree, ColumnNode):
             yield name, tree, kind
-
-
-def derived_values(tree: Node, kind: pa.DataType, batch: pa.RecordBatch) -> list[Any]:
-    """The values of an expression, row by row."""
-    import pyarrow as pa
-
-    return python_values(pa.array([row_value(tree, row.__getitem__) for row in batch.to_pylist()], kind))
 
 
 def python_values(column: Any) -> list[Any]:
@@ -633,8 +625,6 @@ def latest_allowed(bound_query: BoundQuery, clock: Callable[[], float]) -> Numbe
 
 def clock_time(kind: pa.DataType, seconds: float) -> int:
     """The clock in units of a column of timestamps or dates, rounded down."""
-    import pyarrow.types as types
-
-    if types.is_timestamp(kind):
+    if is_.is_timestamp(kind):
         return math.floor(seconds * PER_SECOND[kind.unit])
-    return math.floor(seconds / 86_400 if types.is_date32(kind) else seconds * 1000)
+    return math.floor(seconds / 86_400 if is_.is_date32(kind) else seconds * 1000)

@@ -288,7 +288,8 @@ def results_json(chosen: ChosenKey, by: tuple[str, ...], on: str | None, inputs:
     axis = next((name for name in ("window_end", on) if name in names), None)
     rows = [_row(row) for batch in table.select(names).to_batches() for row in encode_json(batch)]
     positions = None if axis is None else _positions(table[axis])
-    measures = [name for name in names if name not in _not_measured(axis, on) and _is_number(table.schema.field(name))]
+    others = {axis, on, "window", "window_start", "window_end", "_row", "_revision", "_late"}
+    measures = [name for name in names if name not in others and _is_number(table.schema.field(name))]
     measures.sort(key=lambda name: name in inputs)
     return {
         "columns": names,
@@ -300,10 +301,6 @@ def results_json(chosen: ChosenKey, by: tuple[str, ...], on: str | None, inputs:
         "series": "window" if "window" in names else None,
         "skipped": chosen.skipped,
     }
-
-
-def _not_measured(axis: str | None, on: str | None) -> set[str | None]:
-    return {axis, on, "window", "window_start", "window_end", "_row", "_revision", "_late"}
 
 
 def _row(text: bytes) -> list[Any]:
