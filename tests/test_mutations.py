@@ -42,9 +42,9 @@ MUTANTS = {
         "tests/engine/test_streams.py::test_advance_gives_what_has_become_final",
     ),
     "a Time window keeps the row at its open start": Mutant(
-        "columns/time_numbers.py",
-        "size = int(size) - open_start",
-        "size = int(size)",
+        "windows/rules.py",
+        "by = min(max(int(by) + (not inclusive), -LIMIT), LIMIT)",
+        "by = min(max(int(by), -LIMIT), LIMIT)",
         "tests/engine/test_streams.py::test_a_row_leaves_a_time_window_when_it_is_as_old_as_the_window_is_long",
     ),
     "DABA flips too late": Mutant(

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
 
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
@@ -19,6 +21,7 @@ from sash.plan.category_order import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
 from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.calendar import CalendarGrid, CalendarLength
+from sash.windows.rules import WindowRule
 from sash.windows.specs import Slide, WindowKind
 
 if TYPE_CHECKING:
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["AggregateSpec", "BoundQuery", "TimeAxis", "WindowSpec"]
 
 MODES: tuple[str, ...] = get_args(Mode)
-
-KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime", "policy"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,6 @@ class WindowSpec:
 
     name: str
     window: WindowKind
-    kind: KindName
     size: Number | None
     slide: Slide
     every: Number | None
@@ -111,6 +111,21 @@ class WindowSpec:
     calendar_shift: CalendarLength | None = None
     """How far the window ends before its row, if that is a calendar length; then `shift` is the least value."""
     grid: CalendarGrid | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the window by name, for descriptions and the identity of state."""
+        return self.window.kind
+
+    @property
+    def numbers(self) -> np.dtype[Any]:
+        """The type of the numbers that it is measured in; without a column those of rows."""
+        return np.dtype(np.int64 if self.axis is None or self.axis.kind == "int" else np.float64)
+
+    @cached_property
+    def rule(self) -> WindowRule:
+        """Where it begins and ends."""
+        return self.window.rule(self)
 
     @property
     def behind(self) -> Number:

@@ -116,19 +116,19 @@ def ends(spec: WindowSpec) -> str:
         return "when it closes"
     if spec.slide == "rows":
         return f"every {rows(step)}" if step > 1 else "every row"
-    offset = getattr(spec.window, "offset", 0)
+    offset = spec.window.offset
     calendar = ""
     if spec.grid is not None and not isinstance(spec.grid.every, int):
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
-    aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
+    aligned = ", aligned by start" if spec.window.align == "start" else ""
     return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
 def zone_hint(spec: WindowSpec, axis: TimeAxis | None) -> str:
     """What to write for local days in a time zone; empty if slides are no whole days, or those of a zone already."""
     zone, window = getattr(axis and axis.type, "tz", None), spec.window
-    step, every = window.step, getattr(window, "every", None)
-    given = getattr(window, "tz", None) or getattr(every, "tz", None) or getattr(window, "offset", 0)
+    step, every = window.step, window.every
+    given = window.tz or getattr(every, "tz", None) or window.offset
     if zone in (None, "UTC", "Etc/UTC", "+00:00") or given or spec.slide != "time" or not isinstance(step, Duration):
         return ""
     if not step.months and step.nanoseconds % UNITS["d"]:

@@ -106,7 +106,7 @@ class EagerChecks:
         """Raises ValueError unless all pages together have all rows of each key, and the rows at which slides end."""
         heads = self.state.rows.heads
         require(heads[slots, COUNT] == retained[slots], "a key has fewer rows than its page says")
-        for rule, record in zip(self.state.rules.rules, records, strict=False):
+        for rule, record in zip(self.state.rules.windows, records, strict=False):
             if isinstance(record, RowRecords):
                 for slot, (first, ends, revisions) in record.slots.items():
                     rows = int(heads[slot, PASSED] + heads[slot, COUNT])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sash.expressions.source_text import function_name, function_text
+from sash.windows.rules import BoundLengths, WindowRule
 from sash.windows.specs import WindowKind, set_fields
 
 
@@ -48,6 +49,8 @@ class Policy(WindowKind):
     alone: bool = field(init=False, default=False)
     """Was `over` a single aggregate?"""
 
+    kind = "policy"
+
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
             raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
@@ -58,6 +61,13 @@ class Policy(WindowKind):
                 f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
             )
         set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
+
+    @property
+    def decides_by(self) -> tuple[Any, ...]:
+        return tuple(self.over)
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("policy", lengths)
 
     def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
         """Call `evict` with a value for each aggregate of `over`."""

@@ -31,7 +31,7 @@ from sash.columns.arrow_arrays import all_true, array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import numbers
 from sash.columns.keys import decoded_schema
-from sash.columns.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
+from sash.columns.time_numbers import Watermark, beyond, latest, saturating
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.keyed.arena import SMALL, Arena, RingRanges
 from sash.engine.keyed.chunk_log import RowLog
@@ -46,6 +46,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.timer_loops import ask_rows, retain
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.windows.rules import later
 
 # --- Waiting rows ---
 
@@ -236,11 +237,12 @@ class AheadAssigner(RowAssigner):
         """The column of a head with the first position that waits."""
         self.restart_column = self.asked + 1
         """The column of a head with the position at which the key of the waiting rows last restarted."""
-        self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
-        timed = [window for window in self.windows if window.kind == "time"]
-        self.shifts = np.array([window.shift for window in timed], self.numbers)
-        ceilings = [LIMIT - int(w.shift) if self.numbers.kind == "i" else np.inf for w in timed]
-        closed = np.array([window.closed in ("right", "both") for window in timed], np.bool_)
+        rules = [window.rule for window in self.windows]
+        self.rows_ahead = max((rule.rows[1] for rule in rules if rule.measure == "rows"), default=0)
+        timed = [rule for rule in rules if rule.in_time]
+        self.shifts = np.array([rule.shift for rule in timed], self.numbers)
+        ceilings = [saturating(rule.shift, self.numbers)[1] for rule in timed]
+        closed = np.array([rule.closed_end for rule in timed], np.bool_)
         self.rules = self.shifts, np.array(ceilings, self.numbers), closed
         self.reach = None if self.reach is None else max(self.reach, 0)
         self.forget = bound_query.forget
@@ -291,9 +293,9 @@ class AheadAssigner(RowAssigner):
         return over
 
     def _ranges(self, w: int, placed: PlacedAt, restarted: Ints | None) -> WindowRanges:
-        window = self.windows[w]
+        rule = self.windows[w].rule
         los, his = self.shifted[w].ranges(placed)
-        on = his - los >= int(window.size or 1) if window.full else all_true(len(los))
+        on = his - los >= rule.full if rule.full else all_true(len(los))
         slots, time = placed.slots, placed.time
         return WindowRanges(
             self.places[w],
@@ -306,7 +308,7 @@ class AheadAssigner(RowAssigner):
             los,
             his,
             restarted=restarted,
-            all_on=not window.full,
+            all_on=not rule.full,
         )
 
     def _between_restarts(
@@ -353,7 +355,7 @@ class AheadAssigner(RowAssigner):
         slots_at = np.flatnonzero(heads[slots, self.asked] < heads[slots, BACK])
         of = slots[slots_at]
         asked = heads[of, self.asked]
-        end, waits = np.full(len(of), self.numbers.type(LIMIT)), np.zeros(len(of), np.bool_)
+        end, waits = np.full(len(of), self.numbers.type(latest(self.numbers))), np.zeros(len(of), np.bool_)
         if len(self.shifts):
             time = self.arena.columns["time"][self.located(of, asked)]
             ends = [later(time, shift.item()) for shift in self.shifts]

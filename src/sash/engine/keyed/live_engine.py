@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import key_column
 from sash.columns.row_errors import RowLimits
-from sash.columns.time_numbers import Watermark, below, beyond, earliest, later, saturating, time_type
+from sash.columns.time_numbers import Watermark, beyond, earliest, saturating, time_type
 from sash.engine.atomic import Revertible, all_at_once, attributes
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed import step_data
@@ -52,6 +52,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number
 from sash.plan.types import value_type
+from sash.windows.rules import bound, later, moved
 
 # --- Key retention ---
 
@@ -322,7 +323,7 @@ class LiveEngine:
         forget = self.bound_query.forget
         oldest, gap = self.no_forget
         if forget is not None and self.numbers.kind == "i":
-            oldest = below(time, forget, open_start=False).astype(self.numbers)
+            oldest = moved(time, bound(-forget, self.numbers, inclusive=True)).astype(self.numbers)
         elif forget is not None:
             gap = self.numbers.type(forget)
         numbers, stamps = self.table.wide["keys"], self.table.wide["stamps"]

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from sash.columns import slide_grid
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import decoded_schema
-from sash.columns.time_numbers import Watermark, beyond, earliest, later
+from sash.columns.time_numbers import Watermark, beyond, earliest
 from sash.engine.atomic import Revertible
 from sash.engine.keyed.key_table import KeyTable
 from sash.engine.keyed.timers import BlockTimers
 from sash.engine.revise.eager_aggregate import EagerAggregate, subset
 from sash.engine.revise.eager_change import EagerJournal, RowChanges
 from sash.engine.revise.eager_rows import NewRows, OrderedRows
-from sash.engine.revise.eager_rules import WindowRules
+from sash.engine.revise.eager_rules import WindowTables
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, States, longer
 from sash.kernels.loops.eager_kernel import NO_FOLDS, Folds, LabelRanges, RangeResults, TreeFailed, TreeWork
 from sash.kernels.loops.eager_order import DONE
 from sash.kernels.loops.eager_trees import ASKING
-from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SESSION, SOME, START_AT, TIME
+from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SOME, START_AT, TIME
 from sash.plan.bound_query import BoundQuery
+from sash.windows.rules import later
 
 # --- Eager state ---
 
@@ -38,7 +38,7 @@ class EagerState:
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
-        self.rules = WindowRules(bound_query)
+        self.rules = WindowTables(bound_query)
         self.numbers = self.rules.numbers
         self.plain = decoded_schema(bound_query.schema)
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
@@ -149,7 +149,7 @@ class EagerState:
 
     def starts(self, place: int, slots: Ints, ranges: Ints) -> Numbers:
         """The starts of windows that start at their first row."""
-        rule = self.rules.rules[place]
+        rule = self.rules.windows[place]
         found = self.rows.time_at(slots, np.where(ranges[:, SOME] > 0, ranges[:, START_AT], 0))
         if rule.anchor >= 0:
             found = np.where(ranges[:, BASE] >= 0, self.begins[slots, rule.anchor], found)
@@ -291,7 +291,7 @@ class EagerState:
         changed = []
         for rule in self.rules.anchored:
             begin = np.empty(len(slots), np.int64)
-            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, rule.columns.gap, begin)
+            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, rule.gap, begin)
             goes_on = (begin == 0) & self.anchored[slots, rule.anchor]
             folded = np.flatnonzero(begin < counts)
             first = rows.at(slots[folded], begin[folded])
@@ -339,9 +339,9 @@ def expiry(state: EagerState, slots: Ints) -> tuple[Numbers, Flags]:
 
     Time and Session windows end; all others last as long as the key, and slides by rows count its rows.
     """
-    bound_query, rules = state.bound_query, state.rules.rules
+    bound_query, rules = state.bound_query, state.rules.windows
     last = state.last[slots]
-    ends = all(rule.kind in (TIME, SESSION) for rule in rules)
+    ends = all(one.rule.in_time or one.rule.gap is not None for one in rules)
     if bound_query.time is None or any(rule.every for rule in rules) or not (ends or bound_query.forget is not None):
         return last, np.zeros(len(slots), np.bool_)
     when = None
@@ -353,10 +353,10 @@ def expiry(state: EagerState, slots: Ints) -> tuple[Numbers, Flags]:
     assert when is not None
     for rule in rules:  # the record of a slide is needed until the slide is final
         if rule.window.slide == "time":
-            right = rule.window.closed == "right"
-            find = slide_grid.last_start if rule.kind == TIME else slide_grid.last_end
-            number = find(rule.window, last, right) + (rule.kind != TIME)
-            end = np.asarray(slide_grid.ends(rule.window, number), state.numbers)
+            right = rule.rule.closed_end
+            find = rule.rule.last_start if rule.kind == TIME else rule.rule.last_end
+            number = find(last, right) + (rule.kind != TIME)
+            end = np.asarray(rule.rule.ends(number), state.numbers)
             when = np.maximum(when, beyond(end) if right else end)
     return when, np.ones(len(slots), np.bool_)
 
@@ -367,7 +367,7 @@ def next_timers(state: EagerState, slots: Ints, now: Watermark, settled: Ints, w
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
     some, filled = last.copy(), np.flatnonzero(count)
     some[filled] = state.rows.time_at(slots[filled], index[filled])
-    reach = max((rule.window.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
+    reach = max((rule.window.size or 0 for rule in state.rules.windows if rule.kind == TIME), default=0)
     found = np.full(len(slots), state.timers.never, state.numbers)
     for time in (when, beyond(later(last, reach)), beyond(some)):
         found = np.where(time > now, np.minimum(found, time), found)

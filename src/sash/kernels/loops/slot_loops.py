@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.bound_rules import window_start
 from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
+from sash.windows.rules import start_of
 
 ROWS = 0
 """The column of a key's integers with the number of its rows."""
@@ -287,7 +287,7 @@ def classify_rows(times: Any, lateness: Any, floor: Any, least: Any, before: Any
     watermark = before[0] if has_watermark else times[0]
     for i in range(len(times)):
         t = times[i]
-        reached = window_start(t, lateness, floor, least)
+        reached = start_of(t, -lateness, floor, least)
         if not has_watermark or reached > watermark:
             watermark = reached
             has_watermark = True

@@ -37,7 +37,6 @@ from pyspark.sql.types import DoubleType, FloatType, IntegralType, LongType, Str
 
 from sash.columns.arrow_arrays import array, no_rows, together
 from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
-from sash.columns.time_numbers import is_gap
 from sash.engine.intake.reorder_buffer import SortedRows
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
@@ -52,6 +51,7 @@ from sash.spark.job_names import outline
 from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, casts, spark_schema, wire_schema
 from sash.spark.worker_io import WorkerTask, rechunk
+from sash.windows.rules import is_gap
 
 # --- As of task ---
 

@@ -218,7 +218,7 @@ class PartialFold(WorkerTask):
 
     def __init__(self, query: Query, schema: pa.Schema, now: float, lasts: list[int]) -> None:
         windows: dict[str, Any] = {
-            spec.name: spec.window for spec in query.bind(schema).windows if spec.kind == "lifetime"
+            spec.name: spec.window for spec in query.bind(schema).windows if spec.rule.is_unbounded
         }
         aggregates: dict[str, Any] = query.aggregates
         options: dict[str, Any] = {"ahead": query.ahead, "min_periods": query.min_periods}
@@ -270,7 +270,7 @@ def seed(operator: Operator, carried: CarriedPartials, numbered: bool) -> None:
     lifetimes = 0
     for group in operator.plan.groups:
         mine: list[pa.RecordBatch] = []
-        if operator.bound_query.windows[group.windows[0]].kind == "lifetime":
+        if operator.bound_query.windows[group.windows[0]].rule.is_unbounded:
             mine = [partial for window, partial in carried.partials if window == lifetimes]
             lifetimes += 1
         partials.append(mine)
