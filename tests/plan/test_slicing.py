@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.windows import rules
 from sash.plan.slicing import (
     TECHNIQUES,
     SlidingRange,
@@ -26,6 +25,7 @@ from sash.plan.slicing import (
     slicing_of,
     sliding_range,
 )
+from sash.windows import rules
 
 
 def ranges(*pairs: tuple[int, int]) -> list[SlidingRange]:

@@ -55,7 +55,7 @@ from sash.kernels.loops.columnar import AggregateError
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number, TimeAxis
-from sash.windows.rules import LIMIT, Bound, WindowRule, bound, is_gap
+from sash.windows.rules import LIMIT, Bound, bound, is_gap
 
 # --- Spine rows ---
 
@@ -91,10 +91,6 @@ class SpineRows:
     """The last whole unit at or before the time."""
     ceiling: Numbers
     """The first whole unit at or after the time: the same, unless the spine has finer units."""
-
-    def targets(self, inclusive: bool) -> Numbers:
-        """The times to compare with events at a bound that includes its own time, or not."""
-        return self.ceiling if inclusive else self.floor
 
 
 def order_spine(
@@ -239,24 +235,18 @@ class SpineWindows:
 
     def of(self, window: WindowSpec) -> RangeBounds:
         """The bounds of a window, by place in the spine."""
-        rule = replace(window, closed=self.closed).rule
+        rule, here = replace(window, closed=self.closed).rule, self.rows.floor
         if rule.in_time:
-            return _ranges(self._time_starts(rule), self._places_of(rule.end, not rule.closed_end))
-        ends = self._places_of(bound(0, self.rows.floor.dtype, not rule.closed_end), not rule.closed_end)
+            lows, highs = rule.origins(here)
+            his = self._places_of(highs, rule.end, not rule.closed_end)
+            return _ranges(self._places_of(lows, rule.start, rule.closed_start), his)
+        ends = self._places_of(here, bound(0, here.dtype, not rule.closed_end), not rule.closed_end)
         if rule.measure == "rows":
             longest = len(self.rows.events) + 1
             behind, ahead = (min(max(by, -longest), longest) for by in rule.rows)
             return _ranges(np.maximum(ends - behind, self.begins), np.maximum(ends + ahead, self.begins))
         assert rule.measure == "restarts", window
         return _ranges(self.begins if rule.gap is None else self._session_starts(rule.gap, ends), ends)
-
-    def _time_starts(self, rule: WindowRule) -> Numbers:
-        if rule.calendar_size is None:
-            return self._places_of(rule.start, rule.closed_start)
-        # a time between two units starts its window between two others
-        later = self.rows.ceiling - self.rows.floor if rule.closed_start else 1
-        least = rule.calendar_size.before(self.rows.floor) + later
-        return self._places(least, bound(0, least.dtype, inclusive=True))
 
     def _session_starts(self, gap: Number, ends: Numbers) -> Numbers:
         events, time = self.rows.events, self.rows.events.time
@@ -269,17 +259,21 @@ class SpineWindows:
         silent = is_gap(gap, self.rows.ceiling, np.where(some, time[last], self.rows.ceiling))
         return np.where(some & ~silent, first[last], ends).astype(ends.dtype)
 
-    def _places_of(self, given: Bound, inclusive: bool) -> Numbers:
-        """The places of the first events that do not precede a bound; `inclusive`: it includes its own time."""
-        if (given, inclusive) not in self._found:
-            self._found[given, inclusive] = self._places(self.rows.targets(inclusive), given)
-        return self._found[given, inclusive]
+    def _places_of(self, origins: Numbers, given: Bound, inclusive: bool) -> Numbers:
+        """The places of the first events that do not precede a bound; `inclusive`: it includes its own time.
 
-    def _places(self, targets: Numbers, given: Bound) -> Numbers:
-        events, spine = self.rows.events, self.rows.spine
-        out = np.empty(len(spine), index_type(len(events)))
-        before = (events.time, np.ascontiguousarray(targets), given, events.edges, spine.edges)
-        self.threads.loop(spine_places, len(spine), before, (out,))
+        `origins` are measured from the last whole units at or before the times of the spine. A time between two units
+        has its bounds between two others, and an inclusive one is that of the next.
+        """
+        rows, known = self.rows, origins is self.rows.floor
+        if known and (given, inclusive) in self._found:
+            return self._found[given, inclusive]
+        targets = origins + (rows.ceiling - rows.floor) if inclusive else origins
+        out = np.empty(len(rows.spine), index_type(len(rows.events)))
+        before = (rows.events.time, np.ascontiguousarray(targets), given, rows.events.edges, rows.spine.edges)
+        self.threads.loop(spine_places, len(rows.spine), before, (out,))
+        if known:
+            self._found[given, inclusive] = out
         return out
 
 

@@ -272,10 +272,13 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
     elif window.reads is not None:
         _require_boolean(window.reads, schema, f"column={of}")
     lengths = None if time is None else WindowCalendar(window, time, of)
+    size, shift = _size(window, axis, lengths, of), _shift(window, lengths)
+    if time is not None and time.kind == "int" and window.unit == "time":
+        time.within(int((size or 0) - shift), f"size= less shift={of}", window)
     return WindowSpec(
         name=name,
         window=window,
-        size=_size(window, axis, lengths, of),
+        size=size,
         slide=window.slide,
         every=_every(window, lengths),
         offset=lengths.offset if lengths else 0,
@@ -287,7 +290,7 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
             _aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}")
             for i, bound in enumerate(window.decides_by)
         ),
-        shift=_shift(window, lengths),
+        shift=shift,
         calendar_size=lengths.size if lengths else None,
         calendar_shift=lengths.shift if lengths else None,
         grid=lengths.grid if lengths else None,
