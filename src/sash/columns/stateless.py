@@ -180,11 +180,11 @@ class StatelessExecutor:
             return CountBounds(size, edges, int(min(size, np.diff(edges).max(initial=0))))
         if rule.measure == "values":
             values = rows.time if rule.column is None else self._measured(window, rows, table)
+            last = 0 if rule.is_moved or not rule.peers else 1 if rule.closed_end else -1
             if not rule.is_fixed:
                 given = (rule.start, rule.end, *rule.origins(values))
-                return self.threads.bounded(bounds.by_bounds, count, (values, given, edges))
+                return self.threads.bounded(bounds.BY_BOUNDS[last], count, (values, given, edges))
             by, _, _, inclusive = rule.start
-            last = 0 if not rule.peers else 1 if rule.closed_end else -1
             kernel = bounds.BY_VALUE[inclusive, last]
             return self.threads.bounded(kernel, count, (values, (by, earliest(values.dtype)), edges))
         starts = np.zeros(count, np.bool_)

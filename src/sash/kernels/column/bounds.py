@@ -107,15 +107,23 @@ def _next(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
     return a
 
 
-def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-    """Windows between two bounds at a distance from given values."""
-    low, high, lows, highs = given
-    hi = first_moved(values, begin, end, highs[first], high)
-    lo = first_moved(values, begin, hi, lows[first], low)
-    for i in range(first, stop):
-        hi = _next(values, hi, end, highs[i], high)
-        lo = _next(values, lo, hi, lows[i], low)
-        los[i], his[i] = lo, hi
+def _by_bounds(peers: int) -> Any:
+    """Windows that start at a bound, at a distance from given values, and end at another, or by `peers` if not 0."""
+
+    def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
+        low, high, lows, highs = given
+        hi = first if peers else first_moved(values, begin, end, highs[first], high)
+        lo = first_moved(values, begin, hi, lows[first], low)
+        for i in range(first, stop):
+            hi = i if peers else _next(values, hi, end, highs[i], high)
+            lo = _next(values, lo, hi, lows[i], low)
+            los[i], his[i] = lo, hi
+        if peers > 0:
+            _behind_peers(values, end, first, stop, his)
+        elif peers < 0:
+            _before_peers(values, begin, first, stop, los, his)
+
+    return _over_keys(f"by_bounds.{('both', 'last', 'first')[peers]}", of_key)
 
 
 def _by_value(closed: bool, peers: int) -> Any:
@@ -139,8 +147,8 @@ def _by_value(closed: bool, peers: int) -> Any:
     return _over_keys(f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}", of_key)
 
 
-by_bounds = _over_keys("by_bounds", _moved)
-"""Windows between any two bounds, which `given` are, with the values from which they are measured."""
+BY_BOUNDS = {peers: _by_bounds(peers) for peers in (-1, 0, 1)}
+"""Kernels by `peers`; `given` are the two bounds, and the values from which they are measured."""
 
 BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
 """Kernels by `closed` and `peers`."""
