@@ -175,7 +175,7 @@ class StatelessExecutor:
         if rule.measure == "rows":
             behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in rule.rows)
             if rule.is_moved:
-                return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, edges))
+                return self.threads.bounded(bounds.by_rows, count, (behind, ahead, edges))
             size = min(behind, max(count, 1))
             return CountBounds(size, edges, int(min(size, np.diff(edges).max(initial=0))))
         if rule.measure == "values":

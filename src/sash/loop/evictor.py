@@ -25,7 +25,6 @@ import copy
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from operator import index
@@ -43,7 +42,7 @@ from sash.plan.time_axis import Number
 from sash.windows import Policy, WindowKind
 from sash.windows.calendar import CalendarLength, LocalClock
 from sash.windows.duration import UNITS, Duration
-from sash.windows.rules import Measure, WindowRule, preceding, restarts
+from sash.windows.rules import BoundLengths, Measure, WindowRule, preceding, restarts
 
 # --- Event clock ---
 
@@ -216,31 +215,16 @@ class Evictor(Generic[Placed]):
         return copy.copy(self)
 
 
-@dataclass(frozen=True)
-class LoopLengths:
-    """The lengths of a window as numbers of an EventClock."""
-
-    size: Number | None
-    shift: Number
-    closed: str
-    calendar_size: CalendarLength | None
-    calendar_shift: CalendarLength | None
-    numbers: None = None
-    every: None = None
-    offset: int = 0
-    grid: None = None
-
-
 def loop_rule(window: WindowKind) -> WindowRule:
     """Where a window in a loop begins and ends."""
     size, by = window.length, window.shift
     back = Duration(-by.nanoseconds, -by.months) if isinstance(by, Duration) else None
-    lengths = LoopLengths(
-        None if size is None else length(size),
-        length(by),
-        window.closed or "right",
-        calendar_length(size, window.tz) if window.is_calendar else None,
-        calendar_length(back, window.tz),
+    lengths = BoundLengths(
+        size=None if size is None else length(size),
+        shift=length(by),
+        closed=window.closed or "right",
+        calendar_size=calendar_length(size, window.tz) if window.is_calendar else None,
+        calendar_shift=calendar_length(back, window.tz),
     )
     return window.rule(lengths)
 

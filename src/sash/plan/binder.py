@@ -13,6 +13,8 @@ from fractions import Fraction
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sash.expressions.tree import ColumnNode, Node, with_text
 from sash.monoids.algebra import Bound
 from sash.monoids.custom import Custom
@@ -278,6 +280,7 @@ def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | N
     return WindowSpec(
         name=name,
         window=window,
+        numbers=np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64),
         size=size,
         slide=window.slide,
         every=_every(window, lengths),

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
 from sash.plan.category_order import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
 from sash.plan.time_axis import Number, TimeAxis
-from sash.windows.calendar import CalendarGrid, CalendarLength
-from sash.windows.rules import WindowRule
+from sash.windows.rules import BoundLengths, WindowRule
 from sash.windows.specs import Slide, WindowKind
 
 if TYPE_CHECKING:
@@ -86,41 +83,22 @@ class AggregateSpec:
         return column(values, self.result, self.name)
 
 
-@dataclass(frozen=True)
-class WindowSpec:
-    """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap.
-
-    For calendar lengths, `size` and `every` are the greatest values, `calendar_size` is the exact size, and `grid` has
-    the slides in time.
-    """
+@dataclass(frozen=True, kw_only=True)
+class WindowSpec(BoundLengths):
+    """A window, bound to a schema: its lengths in units of the axis."""
 
     name: str
     window: WindowKind
-    size: Number | None
     slide: Slide
-    every: Number | None
-    offset: Number
-    closed: str
     full: bool
     axis: TimeAxis | None
     column: str | None
     over: tuple[AggregateSpec, ...]
-    shift: Number = 0
-    """How far the window is moved against its row: rows for Count, units of the axis for Time."""
-    calendar_size: CalendarLength | None = None
-    calendar_shift: CalendarLength | None = None
-    """How far the window ends before its row, if that is a calendar length; then `shift` is the least value."""
-    grid: CalendarGrid | None = None
 
     @property
     def kind(self) -> str:
         """The kind of the window by name, for descriptions and the identity of state."""
         return self.window.kind
-
-    @property
-    def numbers(self) -> np.dtype[Any]:
-        """The type of the numbers that it is measured in; without a column those of rows."""
-        return np.dtype(np.int64 if self.axis is None or self.axis.kind == "int" else np.float64)
 
     @cached_property
     def rule(self) -> WindowRule:

@@ -129,7 +129,7 @@ class StateChecks:
             least = np.maximum(back - window.rule.rows[0] + (w not in assigner.pending), begin)
             require(least >= front, "a window needs rows that are missing")
         if w in assigner.shifted and window.rule.in_time:
-            start, end = (heads[:, column] for column in assigner.shifted[w].columns)
+            start, end = heads[:, assigner.start_column(w)], heads[:, assigner.shifted[w]]
             require((start <= end) & (end <= heads[:, BACK]), "a window ends outside of its ring")
         if w in assigner.pending:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]

@@ -102,7 +102,7 @@ def _columns(assigner: ArenaAssigner, w: int) -> list[int]:
     if w in assigner.pending:
         found += [assigner.pending[w], assigner.pending[w] + 1]
     if w in assigner.shifted:
-        found.append(assigner.shifted[w].columns[1])
+        found.append(assigner.shifted[w])
     return found
 
 

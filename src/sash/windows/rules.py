@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import gcd, isclose, lcm
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,44 +211,24 @@ FINEST = 10**6
 """The largest denominator: microseconds for a time in seconds, which floats represent exactly for 140 years."""
 
 
-class BoundLengths(Protocol):
-    """The lengths of a window in units of the column that it is measured on, as `WindowSpec` has them."""
+@dataclass(frozen=True, kw_only=True)
+class BoundLengths:
+    """The lengths of a window as numbers; of calendar lengths these are the greatest size and the least shift."""
 
-    @property
-    def numbers(self) -> np.dtype[Any] | None:
-        """The type of the column's values; None: numbers of Python."""
-
-    @property
-    def size(self) -> Number | None:
-        """The size, or the gap; of a calendar length the greatest."""
-
-    @property
-    def shift(self) -> Number:
-        """How far the window is moved against its row."""
-
-    @property
-    def closed(self) -> str:
-        """Which ends belong to it."""
-
-    @property
-    def every(self) -> Number | None:
-        """The distance of slides."""
-
-    @property
-    def offset(self) -> Number:
-        """The shift of slides."""
-
-    @property
-    def calendar_size(self) -> CalendarLength | None:
-        """The size, if it is a calendar length."""
-
-    @property
-    def calendar_shift(self) -> CalendarLength | None:
-        """How far it ends before its row, if that is a calendar length."""
-
-    @property
-    def grid(self) -> CalendarGrid | None:
-        """The slides in time, if they follow the calendar."""
+    numbers: np.dtype[Any] | None = None
+    """The type of the column that it is measured on; None: numbers of Python."""
+    size: Number | None
+    """Its size, in rows for Count, or its gap."""
+    every: Number | None = None
+    offset: Number = 0
+    closed: str
+    shift: Number = 0
+    """How far it is moved against its row."""
+    calendar_size: CalendarLength | None = None
+    calendar_shift: CalendarLength | None = None
+    """How far it ends before its row, if that is a calendar length."""
+    grid: CalendarGrid | None = None
+    """The slides in time, if they follow the calendar."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,10 @@ class Policy(WindowKind):
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("policy", lengths)
 
+    @property
+    def holds(self) -> str:
+        return f"rows that {self.evict_name} does not evict, by {', '.join(map(repr, self.over))}"
+
     def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
         """Call `evict` with a value for each aggregate of `over`."""
         return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))

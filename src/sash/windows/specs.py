@@ -37,7 +37,7 @@ from sash.windows.arguments import (
     time_shift,
     time_zone,
 )
-from sash.windows.duration import Duration, DurationLike, is_duration
+from sash.windows.duration import Duration, DurationLike, amount, counted, is_duration
 from sash.windows.rules import MOST_ROWS, BoundLengths, Measure, WindowRule
 
 # --- Window advice ---
@@ -187,6 +187,11 @@ class WindowKind:
         )
 
     @property
+    def holds(self) -> str:
+        """The rows that it holds, as a plan shows them."""
+        return f"the rows of {self!r}"
+
+    @property
     def length(self) -> Any:
         """Its size or gap; None if it has none."""
         return None if self.unit is None else getattr(self, self.length_name)
@@ -274,6 +279,12 @@ class Count(WindowKind):
     def rule(self, lengths: BoundLengths) -> WindowRule:
         size, shift = min(lengths.size or 1, MOST_ROWS), max(min(lengths.shift, MOST_ROWS), -MOST_ROWS)
         return self._rule("rows", lengths, size=size, shift=shift, full=size if self.full else 0)
+
+    @property
+    def holds(self) -> str:
+        last = f"{counted(abs(self.shift))} {'after' if self.shift > 0 else 'before'} it"
+        held = f"{counted(self.size)} up to {last}" if self.shift else f"the last {counted(self.size)}"
+        return held + ("; null until there are as many" if self.full else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -433,6 +444,10 @@ class Delta(WindowKind):
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("values", lengths, column=self.column, size=lengths.size or 0)
 
+    @property
+    def holds(self) -> str:
+        return f"rows less than {amount(self.size)} behind in {self.column!r}"
+
 
 @dataclass(frozen=True, repr=False)
 class Session(WindowKind):
@@ -461,6 +476,10 @@ class Session(WindowKind):
 
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("restarts", lengths, gap=lengths.size or 0)
+
+    @property
+    def holds(self) -> str:
+        return f"rows at most {amount(self.gap)} apart"
 
 
 @dataclass(frozen=True, repr=False)
@@ -493,6 +512,10 @@ class Punctuation(WindowKind):
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("restarts", lengths, column=self.column)
 
+    @property
+    def holds(self) -> str:
+        return f"rows up to one with {self.column!r} true"
+
 
 @dataclass(frozen=True, repr=False)
 class Lifetime(WindowKind):
@@ -517,6 +540,10 @@ class Lifetime(WindowKind):
 
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("restarts", lengths)
+
+    @property
+    def holds(self) -> str:
+        return "all rows since the key's start"
 
 
 # ---- checks of arguments ----

@@ -294,7 +294,7 @@ class AheadAssigner(RowAssigner):
 
     def _ranges(self, w: int, placed: PlacedAt, restarted: Ints | None) -> WindowRanges:
         rule = self.windows[w].rule
-        los, his = self.shifted[w].ranges(placed)
+        los, his = self.shifted_ranges(w, placed)
         on = his - los >= rule.full if rule.full else all_true(len(los))
         slots, time = placed.slots, placed.time
         return WindowRanges(

@@ -166,32 +166,6 @@ class PlacedAt(NamedTuple):
     stops: Ints
 
 
-class ShiftedWindow:
-    """A shifted window over an arena; heads have its last start and, unless it is measured in rows, its last end."""
-
-    def __init__(self, rule: WindowRule, arena: Arena, start: int, end: int) -> None:
-        self.rule, self.arena, self.columns = rule, arena, (start, end)
-
-    def ranges(self, rows: PlacedAt) -> tuple[Ints, Ints]:
-        """The elements [lo, hi) of the windows of rows that are in order within each slot."""
-        heads, count = self.arena.heads, len(rows.slots)
-        los, his = np.empty(count, np.int64), np.empty(count, np.int64)
-        start, end = self.columns
-        if self.rule.measure == "rows":
-            given = (rows.slots, rows.pos, rows.begin, rows.stops, *self.rule.rows)
-            call_loop(shifted_rows, "", (*given, heads, start, los, his))
-            return los, his
-        values = self.arena.columns["time"]
-        lows, highs = self.rule.origins(rows.time)
-        for origins, stops, one, column, out in (
-            (highs, rows.stops, self.rule.end, end, his),
-            (lows, his, self.rule.start, start, los),
-        ):
-            arguments = (rows.slots, origins, rows.begin, stops, one, heads, column, values, out)
-            call_loop(bound_places, values.dtype.str, arguments)
-        return los, his
-
-
 # --- Row assigner ---
 
 WindowEnds = tuple[Ints, Ints, Ints]
@@ -244,10 +218,8 @@ class RowAssigner(ArenaAssigner):
         self.reach = max(window.behind for window in self.windows) if of_time else None
         """How long a row is needed; None if there is no fixed time."""
         end = self.first + len(places) + self.cursors + 2 * slides
-        self.shifted = {
-            w: ShiftedWindow(self.windows[w].rule, self.arena, self.start_column(w), end + i)
-            for i, w in enumerate(shifted)
-        }
+        self.shifted = {w: end + i for i, w in enumerate(shifted)}
+        """By shifted window: the column with its last end, which one that is measured in rows does not use."""
         by_size = sorted(range(len(places)), key=lambda w: -(self.windows[w].size or 0))
         self._ranks = {w: rank for rank, w in enumerate(by_size)}
         self.closed_start = any(window.rule.closed_start for window in self.windows if window.rule.in_time)
@@ -315,7 +287,7 @@ class RowAssigner(ArenaAssigner):
             slots, pos, begin, time, stop = slots[ends], pos[ends], begin[ends], time[ends], stop[ends]
         los = block if len(slots) == len(block) else np.empty(len(slots), np.int64)
         if w in self.shifted:
-            los, his = self.shifted[w].ranges(PlacedAt(slots, pos, time, begin, self.backs(slots)))
+            los, his = self.shifted_ranges(w, PlacedAt(slots, pos, time, begin, self.backs(slots)))
         elif rule.measure == "values":
             values = time
             if rule.column is not None:
@@ -345,6 +317,31 @@ class RowAssigner(ArenaAssigner):
             self.places[w], slots, on, starts, stops, ident, None, los, his, restarted=restarted, error_rows=error_rows,
             all_on=not window.full,
         )  # fmt: skip
+
+    def shifted_ranges(self, w: int, rows: PlacedAt) -> tuple[Ints, Ints]:
+        """The elements [lo, hi) of a shifted window at rows that are in order within each slot."""
+        rule, count = self.windows[w].rule, len(rows.slots)
+        los, his = np.empty(count, np.int64), np.empty(count, np.int64)
+        if rule.measure == "rows":
+            given = (rows.slots, rows.pos, rows.begin, rows.stops, *rule.rows)
+            call_loop(shifted_rows, "", (*given, self.arena.heads, self.start_column(w), los, his))
+            return los, his
+        values = self.arena.columns["time"]
+        highs = rule.origins(rows.time)[1]
+        arguments = (
+            rows.slots,
+            highs,
+            rows.begin,
+            rows.stops,
+            rule.end,
+            self.arena.heads,
+            self.shifted[w],
+            values,
+            his,
+        )
+        call_loop(bound_places, values.dtype.str, arguments)
+        self._bound(w, (rows.slots, rows.begin, his), rows.time, los)
+        return los, his
 
     def _up_to_peers(self, rule: WindowRule, rows: StepRows, assigned: RowPositions, ends: Ints | None) -> Ints:
         """The position after each window's last row: peers are included, or excluded with an open end."""

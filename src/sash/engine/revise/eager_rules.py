@@ -67,7 +67,7 @@ class EagerWindow(NamedTuple):
         first = last = 0
         if self.rule.calendar_grid is not None:
             first, last = self.rule.last_slide(np.array([times.min(), times.max()])).tolist()
-        return self.rule.closed_end, self.rule.scalars(self.window.numbers, first, last + 2)
+        return self.rule.closed_end, self.rule.scalars(times.dtype, first, last + 2)
 
 
 def gap_row(gap: Number | None, forget: Number | None, numbers: np.dtype[Any]) -> list[Number]:
@@ -93,7 +93,7 @@ class WindowTables:
         """The measured columns: whether they are floats, and their index among the columns of their type."""
         for window in bound_query.windows:
             if window.rule.measured is not None:
-                of_floats = window.numbers.kind == "f"
+                of_floats = window.axis is not None and window.axis.kind == "float"
                 index = sum(one == of_floats for one, _ in self.measured.values())
                 self.measured.setdefault(window.rule.measured, (of_floats, index))
         self.ints = sum(not of_floats for of_floats, _ in self.measured.values())

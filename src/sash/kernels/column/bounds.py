@@ -40,24 +40,8 @@ _QUARTER = 16
 """The least number of rows in each of four ranges that are searched at once."""
 
 
-def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """Bounds of Count windows: the last `size` rows of the key."""
-    key = key_at(edges, first)
-    shortest, longest = stop, 0
-    for i in range(first, stop):
-        while edges[key + 1] <= i:
-            key += 1
-        lo = max(edges[key], i + 1 - size)
-        los[i], his[i] = lo, i + 1
-        shortest, longest = min(shortest, i + 1 - lo), max(longest, i + 1 - lo)
-    return shortest, longest
-
-
-def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """Bounds of shifted Count windows: from `behind` - 1 rows before the row to `ahead` rows after it.
-
-    Either may be negative.
-    """
+def by_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
+    """Windows from `behind` - 1 rows before the row to `ahead` rows after it; either may be negative."""
     key = key_at(edges, first)
     shortest, longest = stop, 0
     for i in range(first, stop):
