@@ -37,7 +37,7 @@ from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.eager_kernel import TreeFailed
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING
-from sash.kernels.loops.eager_windows import COUNT, MEASURED, SLOT
+from sash.kernels.loops.eager_windows import COUNT, SLOT
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number
 
@@ -209,9 +209,9 @@ class EagerEngine:
 
     def _require_rising(self, change: RowChanges) -> None:
         rows, done = self.state.rows, set()
-        for place, rule in enumerate(self.state.rules.windows):
-            name = str(rule.window.column)
-            if rule.kind != MEASURED or name in done:
+        for place, own in enumerate(self.state.rules.windows):
+            name = str(own.window.column)
+            if not own.rule.measured or name in done:
                 continue
             done.add(name)
             arguments = (change.new.slots, change.reached(), rows.heads, rows.lists, self.state.rules.tables, place)

@@ -65,16 +65,15 @@ class EagerLookup:
 
     def results(self, at: Watermark, last: Length | None) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys. Raises a monoid's exception."""
-        rules, state = self.state.rules.windows, self.state
-        sizes = [
-            one.window.size if last is None else shorter(one.window, self.engine.bound_query, last) for one in rules
-        ]
+        state, asked = self.state, self.state.rules.windows
+        query = self.engine.bound_query
+        sizes = [own.window.size if last is None else shorter(own.window, query, last) for own in asked]
         parts = [
-            self._range(rule, size or 0, slot, at)
-            for rule, size in zip(rules, sizes, strict=True)
+            self._range(own, size or 0, slot, at)
+            for own, size in zip(asked, sizes, strict=True)
             for slot in self.slots.tolist()
         ]
-        windows = None if state.asks_all else np.repeat(np.arange(len(rules)), len(self.slots))
+        windows = None if state.asks_all else np.repeat(np.arange(len(asked)), len(self.slots))
         ranges = LabelRanges(np.array(parts, np.int64).reshape(-1, RANGE), 0, windows)
         try:
             works = [state.missing(aggregate, self.slots) for aggregate in state.aggregates]
@@ -100,24 +99,24 @@ class EagerLookup:
         a, count = int(rows.heads[slot, OFFSET] + rows.heads[slot, START]), int(rows.heads[slot, COUNT])
         return a, rows.time[a : a + count]
 
-    def _range(self, rule: EagerWindow, size: Number, slot: int, at: Watermark) -> list[int]:
+    def _range(self, own: EagerWindow, size: Number, slot: int, at: Watermark) -> list[int]:
         """The range of a window of a slot."""
         rows, state = self.state.rows, self.state
         a, time = self._times(slot)
         count = len(time)
-        kind = element_kind(rule.window)
+        kind = element_kind(own.window)
         until = count
         if at is not None:
-            own = self.closed is None or holds_own_time(self.closed)
-            until = int(time.searchsorted(at, "right" if own else "left"))
+            here = self.closed is None or holds_own_time(self.closed)
+            until = int(time.searchsorted(at, "right" if here else "left"))
             if self.watermark is not None:
                 until = max(until, int(time.searchsorted(self.watermark)))
-        lo, hi = self._bounds(rule, size, slot, at, until)
+        lo, hi = self._bounds(own, size, slot, at, until)
         silence = self.engine.bound_query.forget
         if silence is not None and at is not None and until and (beyond(later(time[until - 1 : until], silence)) <= at):
             lo = hi
         begin = 0
-        forget, gap = rule.forget, rule.gap
+        forget, gap = own.forget, own.gap
         if hi > 0 and gap >= 0 and (kind == "running" or forget >= 0):
             column = gap if kind == "running" else forget
             breaks = rows.breaks[a : a + hi, column]
@@ -126,9 +125,9 @@ class EagerLookup:
         some = lo < hi
         rids = rows.rids[a : a + count]
         base = -1
-        if rule.anchor >= 0 and lo == 0 and some and state.anchored[slot, rule.anchor]:
-            base = slot * state.rules.anchors + rule.anchor
-        on = not rule.window.full or hi - lo >= int(size or 1)
+        if own.anchor >= 0 and lo == 0 and some and state.anchored[slot, own.anchor]:
+            base = slot * state.rules.anchors + own.anchor
+        on = not own.window.full or hi - lo >= int(size or 1)
         found = [0] * RANGE
         found[SLOT], found[SOME], found[BASE], found[ON] = slot, some, base, on
         found[LOW], found[HIGH] = (int(rows.labels[rids[lo]]), int(rows.labels[rids[hi - 1]])) if some else (0, 0)

@@ -328,8 +328,8 @@ class OrderedRows:
     def set_times(self, rids: Ints, time: Numbers) -> None:
         """Set the times of rows, and the starts of their windows of calendar lengths."""
         self.times[rids] = time
-        for rule in self.rules.calendars:
-            self.delta_ints[rids, rule.calendar] = rule.rule.origins(time)[0] + (not rule.rule.closed_start)
+        for own in self.rules.calendars:
+            self.delta_ints[rids, own.calendar] = own.rule.origins(time)[0] + (not own.rule.closed_start)
 
     def set_revisions(self, rids: Ints, revisions: Ints | int) -> None:
         """Set the revisions of rows."""

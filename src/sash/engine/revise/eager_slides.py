@@ -29,7 +29,7 @@ from sash.engine.revise.eager_state import EagerState
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.eager_kernel import LabelRanges, RangeResults
-from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
+from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT
 from sash.plan.time_axis import Number
 
 # --- Eager records ---
@@ -354,12 +354,12 @@ class SlideResults:
     # ---- slides in time ----
 
     def _time_before(self, place: int, change: RowChanges) -> KnownSlides:
-        state, window, rule = self.state, self.windows[place], self.state.rules.windows[place]
+        state, window, own = self.state, self.windows[place], self.state.rules.windows[place]
         slots, _, time, _ = given = change.all()
-        if rule.kind == TIME:
-            right = rule.rule.closed_end
-            begin = rule.rule.last_end(time, right) + 1
-            of, names = united(state, slots, begin, rule.rule.last_start(time, right) + 1)
+        if own.rule.in_time:
+            right = own.rule.closed_end
+            begin = own.rule.last_end(time, right) + 1
+            of, names = united(state, slots, begin, own.rule.last_start(time, right) + 1)
         else:
             of, names = self._later(place, given)
         ends = window.rule.ends(names)
@@ -369,11 +369,11 @@ class SlideResults:
         return KnownSlides(found, NO_INTS, NO_INTS)
 
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
-        state, rows, rule = self.state, self.state.rows, self.state.rules.windows[place]
+        state, rows, own = self.state, self.state.rows, self.state.rules.windows[place]
         out: tuple[Ints, Ints] = NO_INTS, NO_INTS
         if not len(given.slots):
             return out
-        grid = rule.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
+        grid = own.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
         while True:
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, grid, out)
             count = rows.run(eager_windows.later_slides, *arguments)
@@ -425,16 +425,16 @@ class SlideResults:
 
     def _rows_before(self, place: int, change: RowChanges) -> KnownSlides:
         """The slides from the first that the changed rows may affect."""
-        state, rows, rule = self.state, self.state.rows, self.state.rules.windows[place]
+        state, rows, own = self.state, self.state.rows, self.state.rules.windows[place]
         given = change.all()
         first = np.append(True, given.slots[1:] != given.slots[:-1]) if len(given.slots) else np.zeros(0, np.bool_)
         given = RowPlaces(*(part[first] for part in given))
         begin = given.places
-        if rule.kind != eager_windows.COUNTED:
+        if own.rule.measure != "rows":
             begin = np.empty(len(given.places), np.int64)
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, begin)
             rows.run(eager_windows.first_changed, *arguments)
-        from_number = (rows.heads[given.slots, PASSED] + begin) // rule.every + 1
+        from_number = (rows.heads[given.slots, PASSED] + begin) // own.every + 1
         records = self.records[place]
         assert isinstance(records, RowRecords)
         slots, names, numbers, revisions, ordinals = [], [], [], [], []
@@ -452,11 +452,11 @@ class SlideResults:
 
     def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints, revisions: Ints) -> Slides:
         state, rows, window = self.state, self.state.rows, self.windows[place]
-        rule = state.rules.windows[place]
-        index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
+        own = state.rules.windows[place]
+        index = numbers * own.every - 1 - rows.heads[slots, PASSED]
         ranges = state.row_ranges(place, slots, index)
         ends = rows.time_at(slots, index)
-        starts = window.rule.starts_before(ends) if rule.kind == TIME else state.starts(place, slots, ranges)
+        starts = window.rule.starts_before(ends) if own.rule.in_time else state.starts(place, slots, ranges)
         if state.bound_query.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
