@@ -31,7 +31,7 @@ from sash.columns.arrow_arrays import all_true, array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import numbers
 from sash.columns.keys import decoded_schema
-from sash.columns.time_numbers import Watermark, beyond, latest, saturating
+from sash.columns.time_numbers import Watermark, beyond, latest
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.keyed.arena import SMALL, Arena, RingRanges
 from sash.engine.keyed.chunk_log import RowLog
@@ -46,7 +46,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.timer_loops import ask_rows, retain
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
-from sash.windows.rules import later
+from sash.windows.rules import later, moved
 
 # --- Waiting rows ---
 
@@ -239,11 +239,9 @@ class AheadAssigner(RowAssigner):
         """The column of a head with the position at which the key of the waiting rows last restarted."""
         rules = [window.rule for window in self.windows]
         self.rows_ahead = max((rule.rows[1] for rule in rules if rule.measure == "rows"), default=0)
-        timed = [rule for rule in rules if rule.in_time]
-        self.shifts = np.array([rule.shift for rule in timed], self.numbers)
-        ceilings = [saturating(rule.shift, self.numbers)[1] for rule in timed]
-        closed = np.array([rule.closed_end for rule in timed], np.bool_)
-        self.rules = self.shifts, np.array(ceilings, self.numbers), closed
+        self.ends = [rule.end for rule in rules if rule.in_time]
+        distances, _, ceilings, inclusive = zip(*self.ends, strict=True) if self.ends else ((), (), (), ())
+        self.rules = np.array(distances, self.numbers), np.array(ceilings, self.numbers), np.array(inclusive, np.bool_)
         self.reach = None if self.reach is None else max(self.reach, 0)
         self.forget = bound_query.forget
         early = [w for w in range(len(bound_query.windows)) if w not in places]
@@ -356,10 +354,9 @@ class AheadAssigner(RowAssigner):
         of = slots[slots_at]
         asked = heads[of, self.asked]
         end, waits = np.full(len(of), self.numbers.type(latest(self.numbers))), np.zeros(len(of), np.bool_)
-        if len(self.shifts):
+        if self.ends:
             time = self.arena.columns["time"][self.located(of, asked)]
-            ends = [later(time, shift.item()) for shift in self.shifts]
-            passed = [beyond(one) if closed else one for one, closed in zip(ends, self.rules[2], strict=True)]
+            passed = [moved(time, end) if end[3] else beyond(moved(time, end)) for end in self.ends]
             end = np.maximum.reduce(passed).astype(self.numbers)
             waits = asked + self.rows_ahead < heads[of, BACK]
         if self.forget is not None:
