@@ -257,7 +257,7 @@ class Measured(NamedTuple):
     number: Number
 
 
-class ValuesEvictor(Evictor[Measured]):
+class ValuesEvictor(Evictor[Any]):
     """The events between two bounds, measured on their times or on a column, which must not decrease."""
 
     def __init__(self, window: WindowKind, rule: WindowRule) -> None:
@@ -266,6 +266,8 @@ class ValuesEvictor(Evictor[Measured]):
         if rule.column is not None:
             hint = f"the column of {window!r} must not decrease"
             self.clock = EventClock(rule.column, repr(window), window.length, hint)
+        self.is_plain = rule.column is None and rule.calendar_shift is None
+        """Are bounds measured from the times of events?"""
         self.waits = rule.shift < 0 or rule.calendar_shift is not None or not rule.closed_end
         self.is_before_start, self.is_before_end = preceding(rule.start[3]), preceding(rule.end[3])
         self.values: deque[Number] = deque()
@@ -278,30 +280,31 @@ class ValuesEvictor(Evictor[Measured]):
         if self.clock is not None:
             self.clock.clear()
 
-    def place(self, x: Any, time: Number | None) -> Measured:
+    def place(self, x: Any, time: Number | None) -> Any:
         if self.clock is None:
-            assert time is not None
-            return Measured(None, time)
+            return time
         value = event_column(x, self.clock.what, self.window)
         return Measured(value, self.clock.read(value))
 
-    def enter(self, place: Measured) -> bool:
+    def enter(self, place: Any) -> bool:
         if self.clock is not None:
             self.clock.move(*place)
-        (self.later if self.waits else self.values).append(place.number)
+            place = place.number
+        (self.later if self.waits else self.values).append(place)
         return False
 
     def entering(self, _waiting: int, now: Number | None) -> int:
-        end, values, later = self._end(now), self.values, self.later
+        end, values, later, is_before = self._end(now), self.values, self.later, self.is_before_end
         before = len(values)
-        while later and self.is_before_end(later[0], end):
+        while later and is_before(later[0], end):
             values.append(later.popleft())
         return len(values) - before
 
     def leaving(self, held: int, now: Number | None) -> int:
         values, gone, calendar = self.values, 0, self.rule.calendar_size
         if calendar is None:
-            start = self._origin(now) + self.by
+            clock = self.clock
+            start = (now if self.is_plain else self._origin(now) if clock is None else clock.last) + self.by
         else:
             end = self._end(now)
             if not held or values[0] > end - (calendar.shortest - calendar.clock.day) * _MICROSECOND:
@@ -321,7 +324,7 @@ class ValuesEvictor(Evictor[Measured]):
 
     def _end(self, now: Number | None) -> Number:
         """The end of the window of an event."""
-        return self._origin(now) + self.shift  # type: ignore[no-any-return]
+        return (now if self.is_plain else self._origin(now)) + self.shift  # type: ignore[no-any-return]
 
     def copy(self) -> Self:
         twin = super().copy()
