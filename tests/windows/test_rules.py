@@ -73,18 +73,14 @@ def restarted(rule: WindowRule, rows: Rows, j: int) -> bool:
 class Within(WindowKind):
     """The rows at most `size` behind on a column: unlike Delta, with the row at its start."""
 
-    over_column: str
+    column: str
     size: int
 
     kind = "within"
     unit = "column"
 
-    @property
-    def reads(self) -> str:
-        return self.over_column
-
     def rule(self, lengths: BoundLengths) -> WindowRule:
-        return self._rule("values", lengths, column=self.over_column, size=lengths.size, closed_start=True)
+        return self._rule("values", lengths, column=self.column, size=lengths.size, closed_start=True)
 
 
 @dataclass(frozen=True, repr=False)

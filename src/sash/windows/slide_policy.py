@@ -62,10 +62,6 @@ class Policy(WindowKind):
             )
         set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
 
-    @property
-    def decides_by(self) -> tuple[Any, ...]:
-        return tuple(self.over)
-
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("policy", lengths)
 

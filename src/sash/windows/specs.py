@@ -157,7 +157,7 @@ class WindowKind:
     @property
     def reads(self) -> str | None:
         """The column that it is measured on, or that marks rows."""
-        return None
+        return getattr(self, "column", None)
 
     @property
     def is_marked(self) -> bool:
@@ -167,7 +167,7 @@ class WindowKind:
     @property
     def decides_by(self) -> tuple[Any, ...]:
         """The aggregates that decide what it evicts."""
-        return ()
+        return getattr(self, "over", ())
 
     def rule(self, lengths: BoundLengths) -> WindowRule:
         """Where the window begins and ends, given its lengths in units of what it is measured in."""
@@ -437,10 +437,6 @@ class Delta(WindowKind):
     def __init__(self, column: str, size: Length) -> None:
         set_fields(self, column=column_name("column= of Delta", column), size=length("size= of Delta", size))
 
-    @property
-    def reads(self) -> str:
-        return self.column
-
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("values", lengths, column=self.column, size=lengths.size or 0)
 
@@ -504,10 +500,6 @@ class Punctuation(WindowKind):
     def __init__(self, column: str, *, every: Literal["close"] | None = None) -> None:
         set_fields(self, column=column_name("column= of Punctuation", column), every=every)
         _only_close(self)
-
-    @property
-    def reads(self) -> str:
-        return self.column
 
     def rule(self, lengths: BoundLengths) -> WindowRule:
         return self._rule("restarts", lengths, column=self.column)
