@@ -214,7 +214,7 @@ def test_memory_follows_the_window():
     for t in range(5_000):
         loop.push(t, t)
     assert len(loop) == 10
-    assert len(loop._evictor.times) == 10
+    assert len(loop._evictor.values) == 10
 
 
 # ---- what fails, set aside ----

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.columns import slide_grid
 from sash.plan.slicing import (
     TECHNIQUES,
     SlidingRange,
@@ -26,6 +25,7 @@ from sash.plan.slicing import (
     slicing_of,
     sliding_range,
 )
+from sash.windows import rules
 
 
 def ranges(*pairs: tuple[int, int]) -> list[SlidingRange]:
@@ -86,7 +86,7 @@ def test_the_engine_cuts_by_pairs(pairs: list[tuple[int, int]], offset: int) -> 
     query = sash.Query(windows, on="t", n=sash.count())
     specs = list(query.bind(pa.schema([("t", pa.int64())])).windows)
     length = int(composite_slide(map(sliding_range, specs)))
-    cuts = np.unique(slide_grid.cuts(specs, np.arange(10 * length, 11 * length)))
+    cuts = np.unique(rules.cuts([spec.rule for spec in specs], np.arange(10 * length, 11 * length)))
     expected = composite_edges([sliding_range(spec) for spec in specs], "Pairs")
     inside = cuts[cuts >= 10 * length] - 10 * length
     assert inside.tolist() == [int(edge) for edge in expected]

@@ -66,8 +66,9 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
     if len(bound.windows) != 1 or len(query.on) > 1:
         return "it has several windows, or several order columns"
     (window,) = bound.windows
-    plain = window.kind in ("time", "count") and window.slide == "row" and window.closed in ("right", None)
-    if not plain or window.full or window.shift or window.calendar_size is not None:
+    rule = window.rule
+    plain = (rule.in_time or rule.measure == "rows") and rule.closed_end and not rule.closed_start
+    if not plain or window.slide != "row" or rule.full or not rule.is_fixed:
         return f"no rival has {window.window!r} at each row"
     found = {}
     for name, one in query.aggregates.items():
@@ -78,7 +79,7 @@ def comparable(query: Query, schema: pa.Schema) -> Comparable | str:
     if query.min_periods:
         return "not all rivals have min_periods="
     on = query.on[0] if query.on else None
-    time_type = None if window.kind == "count" else schema.field(on).type
+    time_type = None if rule.measure == "rows" else schema.field(on).type
     unit = None if time_type is None else UNITS[time_type.unit] if pa.types.is_timestamp(time_type) else 0
     return Comparable(query.by, on, int(window.size or 0), unit, found)
 

@@ -5,7 +5,6 @@
 `stateless`        a query with a result for each row, on a table in memory: calls all others
 `row_order`        rows by key and time; `keys`, `time_numbers`: keys and times as numbers; `watermark`: which rows
                    have a time
-`slide_grid`       the ends of slides
 `column_inputs`    the inputs of one aggregate, in order; `input_encoding`: columns as numbers and back
 `aggregate_batch`  an aggregate between Arrow columns and loops; `lowered_results`: several results of one state
 `direct_columns`   aggregates that need no structure; `many_sizes`: windows that differ in size alone

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,15 +47,14 @@ from sash.columns.keys import decode, format_value, ranks
 from sash.columns.row_errors import aggregate_failure
 from sash.columns.row_order import RowOrder, key_codes, place_rows, times_of
 from sash.columns.stateless import NeedsOperator, ResultCells, StatelessExecutor, full_windows, projected
-from sash.columns.time_numbers import LIMIT, is_gap, moved_bound
 from sash.kernels.column.bounds import spine_places
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, index_type
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_kernel import AggregateError, columns_use
-from sash.kernels.loops.bound_rules import MovedBound
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number, TimeAxis
+from sash.windows.rules import LIMIT, Bound, bound, is_gap
 
 # --- Spine rows ---
 
@@ -91,10 +90,6 @@ class SpineRows:
     """The last whole unit at or before the time."""
     ceiling: Numbers
     """The first whole unit at or after the time: the same, unless the spine has finer units."""
-
-    def targets(self, inclusive: bool) -> Numbers:
-        """The times to compare with events at a bound that includes its own time, or not."""
-        return self.ceiling if inclusive else self.floor
 
 
 def order_spine(
@@ -232,58 +227,52 @@ class SpineWindows:
     """Finds the bounds of windows; bounds that several windows share are found once."""
 
     def __init__(self, rows: SpineRows, closed: str, threads: RowThreads) -> None:
-        self.rows, self.threads = rows, threads
-        self.closed_start, self.closed_end = closed in ("left", "both"), closed in ("right", "both")
-        self._found: dict[tuple[Number, bool], Numbers] = {}
+        self.rows, self.threads, self.closed = rows, threads, closed
+        self._found: dict[tuple[Bound, bool], Numbers] = {}
         lengths = np.diff(rows.spine.edges)
         self.begins = np.repeat(rows.events.edges[:-1], lengths).astype(index_type(len(rows.events)))
 
     def of(self, window: WindowSpec) -> RangeBounds:
         """The bounds of a window, by place in the spine."""
-        if window.kind == "time":
-            his = self._moved(window.shift, not self.closed_end)
-            return _ranges(self._time_starts(window), his)
-        ends = self._moved(0, not self.closed_end)
-        if window.kind == "count":
+        rule, here = replace(window, closed=self.closed).rule, self.rows.floor
+        if rule.in_time:
+            lows, highs = rule.origins(here)
+            his = self._places_of(highs, rule.end, not rule.closed_end)
+            return _ranges(self._places_of(lows, rule.start, rule.closed_start), his)
+        ends = self._places_of(here, bound(0, here.dtype, not rule.closed_end), not rule.closed_end)
+        if rule.measure == "rows":
             longest = len(self.rows.events) + 1
-            behind, shift = (int(min(max(by, -longest), longest)) for by in (window.behind, window.shift))
-            return _ranges(np.maximum(ends - behind, self.begins), np.maximum(ends + shift, self.begins))
-        if window.kind == "session":
-            return _ranges(self._session_starts(window, ends), ends)
-        assert window.kind == "lifetime", window
-        return _ranges(self.begins, ends)
+            behind, ahead = (min(max(by, -longest), longest) for by in rule.rows)
+            return _ranges(np.maximum(ends - behind, self.begins), np.maximum(ends + ahead, self.begins))
+        assert rule.measure == "restarts", window
+        return _ranges(self.begins if rule.gap is None else self._session_starts(rule.gap, ends), ends)
 
-    def _time_starts(self, window: WindowSpec) -> Numbers:
-        if window.calendar_size is None:
-            return self._moved(-window.behind, self.closed_start)
-        # a time between two units starts its window between two others
-        later = self.rows.ceiling - self.rows.floor if self.closed_start else 1
-        least = window.calendar_size.before(self.rows.floor) + later
-        return self._places(least, moved_bound(0, least.dtype, True))
-
-    def _session_starts(self, window: WindowSpec, ends: Numbers) -> Numbers:
+    def _session_starts(self, gap: Number, ends: Numbers) -> Numbers:
         events, time = self.rows.events, self.rows.events.time
         starts = np.zeros(len(time), np.bool_)
-        starts[1:] = is_gap(window.size or 0, time[1:], time[:-1])
+        starts[1:] = is_gap(gap, time[1:], time[:-1])
         starts[events.edges[:-1][events.edges[:-1] < len(time)]] = True
         first = np.maximum.accumulate(np.where(starts, np.arange(len(time)), 0))
         last = np.maximum(ends, 1) - 1
         some = ends > self.begins
-        silent = is_gap(window.size or 0, self.rows.ceiling, np.where(some, time[last], self.rows.ceiling))
+        silent = is_gap(gap, self.rows.ceiling, np.where(some, time[last], self.rows.ceiling))
         return np.where(some & ~silent, first[last], ends).astype(ends.dtype)
 
-    def _moved(self, by: Number, inclusive: bool) -> Numbers:
-        """The places of the first events that do not precede a bound at a distance from the rows."""
-        if (by, inclusive) not in self._found:
-            bound = moved_bound(by, self.rows.floor.dtype, inclusive)
-            self._found[by, inclusive] = self._places(self.rows.targets(inclusive), bound)
-        return self._found[by, inclusive]
+    def _places_of(self, origins: Numbers, given: Bound, inclusive: bool) -> Numbers:
+        """The places of the first events that do not precede a bound; `inclusive`: it includes its own time.
 
-    def _places(self, targets: Numbers, bound: MovedBound) -> Numbers:
-        events, spine = self.rows.events, self.rows.spine
-        out = np.empty(len(spine), index_type(len(events)))
-        before = (events.time, np.ascontiguousarray(targets), bound, events.edges, spine.edges)
-        self.threads.loop(spine_places, len(spine), before, (out,))
+        `origins` are measured from the last whole units at or before the times of the spine. A time between two units
+        has its bounds between two others, and an inclusive one is that of the next.
+        """
+        rows, known = self.rows, origins is self.rows.floor
+        if known and (given, inclusive) in self._found:
+            return self._found[given, inclusive]
+        targets = origins + (rows.ceiling - rows.floor) if inclusive else origins
+        out = np.empty(len(rows.spine), index_type(len(rows.events)))
+        before = (rows.events.time, np.ascontiguousarray(targets), given, rows.events.edges, rows.spine.edges)
+        self.threads.loop(spine_places, len(rows.spine), before, (out,))
+        if known:
+            self._found[given, inclusive] = out
         return out
 
 

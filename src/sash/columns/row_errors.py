@@ -8,7 +8,6 @@ from traceback import walk_tb
 import numpy as np
 import pyarrow as pa
 
-from sash.columns import slide_grid
 from sash.columns.failed_rows import REMEDY
 from sash.columns.keys import decode, format_key, format_row
 from sash.kernels.loops.array_types import Flags, Numbers
@@ -17,6 +16,7 @@ from sash.monoids.algebra import Monoid
 from sash.monoids.null_rows import NullRows
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
+from sash.windows.rules import require_in_range
 
 
 class RowLimits:
@@ -24,13 +24,13 @@ class RowLimits:
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.column = bound_query.time.column if bound_query.time else ""
-        self.sliding = [window for window in bound_query.windows if window.slide == "time"]
-        self.deltas: list[WindowSpec] = [window for window in bound_query.windows if window.kind == "delta"]
+        self.sliding = [window.rule for window in bound_query.windows if window.slide == "time"]
+        self.deltas: list[WindowSpec] = [window for window in bound_query.windows if window.rule.measured]
         self.has_none = not self.sliding and not self.deltas
 
     def require_times(self, time: Numbers) -> None:
         """Raises OverflowError, naming the value, for times at which slides are not distinct."""
-        slide_grid.require_in_range(self.sliding, time, self.column)
+        require_in_range(self.sliding, time, self.column)
 
     def require(self, batch: pa.RecordBatch, time: Numbers, taken: Flags) -> None:
         """Raises OverflowError for times at which slides are not distinct, ValueError for a Delta window's column that

@@ -27,12 +27,11 @@ from sash.columns.lowered_results import ResultView
 from sash.columns.many_sizes import FEWEST, together
 from sash.columns.projected_results import Projector
 from sash.columns.row_order import RowOrder, counts_before, order_rows
-from sash.columns.time_numbers import earliest, is_gap, moved_bounds, moved_times, threshold
+from sash.columns.time_numbers import earliest
 from sash.kernels.column import bounds
 from sash.kernels.column.column_kernels import (
     ColumnKernel,
     CountBounds,
-    Places,
     RangeBounds,
     RowThreads,
 )
@@ -41,7 +40,7 @@ from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
-from sash.plan.time_axis import Number
+from sash.windows.rules import is_gap
 
 PLACED = (m.First, m.Last, m.Nth)
 """Aggregates whose result is the value at a position of the window."""
@@ -164,53 +163,41 @@ class StatelessExecutor:
         for closed in ("right", "both") if len(windows) >= FEWEST else ():
             alike = [w for w, window in enumerate(windows) if window.closed == closed and _is_plain_time(window)]
             if len(alike) >= FEWEST:
-                rules = [threshold(windows[w].size or 0, rows.time.dtype, closed == "right") for w in alike]
-                sizes = np.array([size for size, _, _ in rules], rows.time.dtype)
-                kernel = bounds.BY_SIZES[rules[0][2]]
-                made = self.threads.starts(kernel, rows.time, (sizes, earliest(rows.time.dtype)), rows.edges)
+                starts = [windows[w].rule.start for w in alike]
+                distances = np.array([by for by, _, _, _ in starts], rows.time.dtype)
+                kernel = bounds.BY_SIZES[starts[0][3]]
+                made = self.threads.starts(kernel, rows.time, (distances, earliest(rows.time.dtype)), rows.edges)
                 found |= zip(alike, made, strict=True)
         return [found[w] if w in found else self._bounds(one, rows, table) for w, one in enumerate(windows)]
 
     def _bounds(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
-        edges, time, count = rows.edges, rows.time, len(rows)
-        if window.shift:
-            return self._shifted(window, rows)
-        if window.kind == "count":
-            size = int(min(window.size or 1, max(count, 1)))
-            longest = int(min(size, np.diff(edges).max(initial=0)))
-            return CountBounds(size, edges, longest)
-        if window.kind == "time":
-            open_start = window.closed in ("right", "neither")
-            peers = 1 if window.closed in ("right", "both") else -1
-            if window.calendar_size is not None:
-                least = window.calendar_size.before(time) + open_start
-                return self.threads.bounded(bounds.BY_START[peers], count, (time, least, edges))
-            return self._by_value(time, window.size or 0, open_start, peers, edges)
-        if window.kind == "delta":
-            return self._delta(window, rows, table)
+        rule, edges, count = window.rule, rows.edges, len(rows)
+        if rule.measure == "rows":
+            behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in rule.rows)
+            if rule.is_moved:
+                return self.threads.bounded(bounds.by_rows, count, (behind, ahead, edges))
+            size = min(behind, max(count, 1))
+            return CountBounds(size, edges, int(min(size, np.diff(edges).max(initial=0))))
+        if rule.measure == "values":
+            values = rows.time if rule.column is None else self._measured(window, rows, table)
+            last = 0 if rule.is_moved or not rule.peers else 1 if rule.closed_end else -1
+            if not rule.is_fixed:
+                given = (rule.start, rule.end, *rule.origins(values))
+                return self.threads.bounded(bounds.BY_BOUNDS[last], count, (values, given, edges))
+            by, _, _, inclusive = rule.start
+            kernel = bounds.BY_VALUE[inclusive, last]
+            return self.threads.bounded(kernel, count, (values, (by, earliest(values.dtype)), edges))
         starts = np.zeros(count, np.bool_)
-        if window.kind == "session":
-            starts[1:] = is_gap(window.size or 0, time[1:], time[:-1])
-        elif window.kind == "punctuation":
-            marks = decode(table.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
+        if rule.gap is not None:
+            starts[1:] = is_gap(rule.gap, rows.time[1:], rows.time[:-1])
+        elif rule.column is not None:
+            marks = decode(table.column(rule.column)).fill_null(False).to_numpy(zero_copy_only=False)
             starts[1:] = rows.scatter(marks)[: max(count - 1, 0)]
-        peers = window.kind != "punctuation" and self.bound_query.time is not None
-        return self.threads.bounded(bounds.by_starts, count, (starts, time, peers, edges))
+        peers = rule.peers and self.bound_query.time is not None
+        return self.threads.bounded(bounds.by_starts, count, (starts, rows.time, peers, edges))
 
-    def _shifted(self, window: WindowSpec, rows: RowOrder) -> RangeBounds:
-        count = len(rows)
-        if window.kind == "time":
-            given = (*moved_bounds(window, rows.time.dtype), *moved_times(window, rows.time))
-            return self.threads.bounded(bounds.by_shifted_value, count, (rows.time, given, rows.edges))
-        behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in (window.behind, window.shift))
-        return self.threads.bounded(bounds.by_shifted_rows, count, (behind, ahead, rows.edges))
-
-    def _by_value(self, values: Numbers, size: Number, open_start: bool, peers: int, edges: Places) -> RangeBounds:
-        size, _, inclusive = threshold(size, values.dtype, open_start)
-        kernel = bounds.BY_VALUE[inclusive, peers]
-        return self.threads.bounded(kernel, len(values), (values, (size, earliest(values.dtype)), edges))
-
-    def _delta(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> RangeBounds:
+    def _measured(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> Numbers:
+        """The values that a window is measured on. Raises NeedsOperator if one is missing, or they decrease."""
         assert window.axis is not None
         values, valid = window.axis.numbers(decode(table.column(window.axis.column)))
         values, valid = rows.scatter(values), rows.scatter(valid)
@@ -218,7 +205,7 @@ class StatelessExecutor:
         falls[rows.edges[1:-1][(rows.edges[1:-1] > 0) & (rows.edges[1:-1] < len(values))] - 1] = False
         if not valid.all() or falls.any():
             raise NeedsOperator
-        return self._by_value(np.ascontiguousarray(values), window.size or 0, True, 0, rows.edges)
+        return np.ascontiguousarray(values)
 
     # ---- results ----
 
@@ -352,7 +339,7 @@ def projected(projector: Projector, cells: Mapping[tuple[int, int], ResultColumn
 
 def _is_plain_time(window: WindowSpec) -> bool:
     """Is it a Time window of a fixed length that ends at its row?"""
-    return window.kind == "time" and not window.shift and window.calendar_size is None
+    return window.rule.in_time and window.rule.is_fixed
 
 
 def _ordinals(rows: RowOrder) -> Numbers:

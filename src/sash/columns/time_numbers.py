@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.loops.array_types import Flags, Numbers
-from sash.kernels.loops.bound_rules import MovedBound
-from sash.plan.bound_query import BoundQuery, WindowSpec
+from sash.kernels.loops.array_types import Numbers
+from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.windows.rules import LIMIT
 
 Watermark = int | float | None
 """A watermark in units of the time column; None: there is none."""
-
-LIMIT = 2**63 - 1
-"""The greatest integer time."""
-
-MOST_ROWS = 2**61
-"""The size, slide or shift of a window in rows is limited to this: positions do not overflow."""
 
 
 def time_type(bound_query: BoundQuery) -> np.dtype[Any]:
@@ -83,75 +77,7 @@ def saturating(size: Number, numbers: np.dtype[Any]) -> tuple[Number, Number, Nu
     return size, LIMIT - size, LIMIT
 
 
-def later(time: Numbers, size: Number) -> Numbers:
-    """time + size; integers saturate."""
-    if time.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            found: Numbers = time + size
-            return found
-    size, ceiling, most = saturating(size, time.dtype)
-    return np.where(time <= ceiling, time + size, most)
-
-
 def beyond(time: Numbers) -> Numbers:
     """The next greater time of each; the greatest integer stays."""
     found: Numbers = np.nextafter(time, np.inf) if time.dtype.kind == "f" else time + (time < LIMIT)
     return found
-
-
-def since(later: Numbers, earlier: Numbers) -> Numbers:
-    """later - earlier, for later ≥ earlier, without overflow: integers as unsigned ones."""
-    if later.dtype.kind == "f":
-        return later - earlier
-    return later.astype(np.int64).view(np.uint64) - earlier.astype(np.int64).view(np.uint64)
-
-
-def is_gap(gap: Number, time: Numbers, before: Numbers) -> Flags:
-    """Is time - before longer than `gap`? A `time` earlier than `before` counts as `before`."""
-    found = since(np.maximum(time, before), before)
-    return found > np.asarray(gap).astype(found.dtype)
-
-
-def threshold(size: Number, numbers: np.dtype[Any], open_start: bool) -> tuple[Number, Number, bool]:
-    """The rule for starts of windows: the size to subtract from an end, the least end that allows it, and whether the
-    start is in the window (`bound_rules`).
-
-    For integers an open start becomes an inclusive one at the next integer. A window with a lower end holds all values.
-    For floats the comparison excludes an open start.
-    """
-    if numbers.kind == "f":
-        return float(size), -math.inf, not open_start
-    size = int(size) - open_start
-    return min(size, LIMIT), min(max(size, 0), LIMIT) - LIMIT - 1, True
-
-
-def moved_bounds(window: WindowSpec, numbers: np.dtype[Any]) -> tuple[MovedBound, MovedBound]:
-    """The bounds of a shifted Time window, as distances from `moved_times`: its first time, and the first after it."""
-    closed_start, closed_end = window.closed in ("left", "both"), window.closed in ("right", "both")
-    end = window.shift if window.calendar_shift is None else 0
-    start = end - (window.size or 0) if window.calendar_size is None else 0
-    return moved_bound(start, numbers, closed_start), moved_bound(end, numbers, not closed_end)
-
-
-def moved_times(window: WindowSpec, time: Numbers) -> tuple[Numbers, Numbers]:
-    """The times from which start and end of a shifted Time window are measured: those of rows, or by the calendar."""
-    ends = time if window.calendar_shift is None else window.calendar_shift.before(time)
-    if window.calendar_size is None:
-        return ends, ends
-    return window.calendar_size.before(ends if window.calendar_shift is not None else later(time, window.shift)), ends
-
-
-def moved_bound(by: Number, numbers: np.dtype[Any], inclusive: bool) -> MovedBound:
-    """A bound at a distance from a row (`bound_rules`). For integers an exclusive one is inclusive at the next."""
-    if numbers.kind == "f":
-        return float(by), -math.inf, math.inf, inclusive
-    by = min(max(int(by) + (not inclusive), -LIMIT), LIMIT)
-    return by, max(-LIMIT - 1 - by, -LIMIT - 1), min(LIMIT - by, LIMIT), True
-
-
-def below(x: Numbers, size: Number, open_start: bool) -> Numbers:
-    """The starts of windows of this size that end at x, by the rule of `threshold`; integers saturate."""
-    if x.dtype.kind == "f":
-        return x - size
-    less, floor, _ = threshold(size, x.dtype, open_start)
-    return np.where(x >= floor, x - less, -LIMIT - 1)

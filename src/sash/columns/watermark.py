@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from sash.columns.arrow_arrays import all_false, all_true, word_type, words_of
 from sash.columns.keys import format_row
-from sash.columns.time_numbers import LIMIT, Watermark, earliest, time_type
+from sash.columns.time_numbers import Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.windows.rules import LIMIT
 
 _ONE, _NO_ONE = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import decoded_schema, key_column, keys_of
-from sash.columns.time_numbers import Watermark, finite, later
+from sash.columns.time_numbers import Watermark, finite
 from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.emit.emitter import ChangeEmitter
@@ -42,6 +42,7 @@ from sash.state.state_codec import StateCodec
 from sash.state.state_header import Header
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
+from sash.windows.rules import later
 from sash.windows.specs import Closed
 
 # --- Bounded finish ---
@@ -356,11 +357,11 @@ class LiveBackend(Backend):
         windows = self.bound_query.windows
         ahead = [window for window in windows if window.shift > 0]
         seen = time <= at
-        if any(window.kind == "count" for window in ahead):
+        if any(window.rule.measure == "rows" for window in ahead):
             seen = np.ones(len(time), np.bool_)
         for window in ahead:
             seen = seen | (time <= later(np.array([at], time.dtype), window.shift))
-        others = [window.window for window in windows if window.kind not in ("time", "count", "delta")]
+        others = [window.window for window in windows if window.rule.measure in ("restarts", "policy")]
         if others and (seen & (time > at)).any():
             raise ValueError(
                 f"lookup(at={at!r}): {ahead[0].window!r} holds rows after that time, and {others[0]!r} does not: leave "

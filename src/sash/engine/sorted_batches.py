@@ -33,15 +33,12 @@ from sash.plan.query import Query
 PIECE = 1 << 16
 """The least number of new rows in a piece."""
 
-BOUNDED_LOOKBACK = ("time", "count", "delta")
-"""The windows with a bounded lookback; others may hold all rows of a key."""
-
 
 def is_chunkable(bound_query: BoundQuery) -> bool:
     """Can a query be computed piece by piece without state? A piece in which something fails needs an operator."""
     if bound_query.query.options.failed == "side" and may_fail(bound_query):
         return False
-    return bound_query.is_stateless and all(window.kind in BOUNDED_LOOKBACK for window in bound_query.windows)
+    return bound_query.is_stateless and all(window.rule.measure in ("rows", "values") for window in bound_query.windows)
 
 
 class ChunkedExecutor:

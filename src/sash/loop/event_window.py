@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
 from sash.aggregators.in_order import State
-from sash.loop.evictor import EVICTORS, EventClock, Evictor, Length
+from sash.loop.evictor import EventClock, Evictor, Length, evictor_of
 from sash.loop.loop_aggregate import AggregateFailed, LoopAggregate, LoopResult
 from sash.monoids.algebra import Monoid
 from sash.monoids.arithmetic import Aggregated
@@ -24,7 +24,7 @@ from sash.plan.api_types import Aggregate, EventTime, OneWindow, Prefer, Structu
 from sash.plan.options import Options
 from sash.plan.time_axis import Number
 from sash.plan.validation import loop_advice
-from sash.windows import Session, Time, WindowKind
+from sash.windows import WindowKind
 from sash.windows.duration import Duration
 
 _HINT = (
@@ -108,7 +108,7 @@ class Window:
         self._tolerant = how.failed == "side"
         self.failed = self.failed_results = 0
         self.last_failure = ""
-        self._evictor: Evictor[Any] = EVICTORS[type(self._window)](self._window)
+        self._evictor: Evictor[Any] = evictor_of(self._window)
         self._single = aggregate is not None
         named = _named_aggregates(aggregate, aggregates)
         self._results = [LoopResult(name, one) for name, one in named.items()]
@@ -118,8 +118,8 @@ class Window:
             for result in self._results
             for name, leaf in result.leaves
         ]
-        self._timed = isinstance(self._window, Time | Session)
-        self._clock = EventClock("time", *self._measured(), _HINT, getattr(self._window, "tz", None))
+        self._timed = self._window.unit == "time"
+        self._clock = EventClock("time", *self._measured(), _HINT, self._window.tz)
         self._broken = ""
         """The exception that a change raised, as text."""
         self._entered = self._held = 0
@@ -269,8 +269,7 @@ class Window:
         """
         found: list[tuple[str, Length]] = []
         if self._timed:
-            name = "gap" if isinstance(self._window, Session) else "size"
-            found.append((repr(self._window), getattr(self._window, name)))
+            found.append((repr(self._window), self._window.length))
         found += [(repr(one), one.halflife) for one in self._aggregates if one.halflife is not None]
         for of, size in found[1:]:
             if isinstance(size, Duration) != isinstance(found[0][1], Duration):
@@ -327,12 +326,12 @@ def _checked_window(window: Any) -> WindowKind:
     found = validation.window(validation.not_an_aggregate("window", window), "the window")
     if found.slide != "row":
         raise ValueError(
-            f"every={getattr(found, 'every', None)!s} of {found!r}: a Window gives a result at each event. For one "
+            f"every={found.every!s} of {found!r}: a Window gives a result at each event. For one "
             "result per slide use sash.Query(…).operator(), or call query() when you need it"
         )
     if validation.looks_ahead(found):
         raise ValueError(
-            f"shift={getattr(found, 'shift', 0)!s} of {found!r}: the window holds events after the last one, which a "
+            f"shift={found.shift!s} of {found!r}: the window holds events after the last one, which a "
             "loop does not have yet. Use sash.rolling(…), or sash.Query(…).operator(), which waits for them"
         )
     return found

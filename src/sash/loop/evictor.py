@@ -1,18 +1,13 @@
-"""Evictors: how a window in a loop restarts, and how many of the oldest events it evicts. One class per kind.
+"""Evictors: how a window in a loop restarts, and how many of the oldest events it evicts, by its `WindowRule`.
 
-                        restarts                       evicts
-    CountEvictor        –                              events beyond the size
-    TimeEvictor         –                              events at or before t + shift - size
-    DeltaEvictor        –                              events size or more behind in the column
-    SessionEvictor      after a gap                    –
-    PunctuationEvictor  after a row that is marked     –
-    LifetimeEvictor     –                              –
-    PolicyEvictor       –                              as the policy decides
+                        restarts                            evicts
+    RowsEvictor         –                                   events beyond the size
+    ValuesEvictor       –                                   events that precede the start
+    RestartsEvictor     after a gap or a marked event       –
+    PolicyEvictor       –                                   as the policy decides
 
-`place` validates an event without a change, `enter` inserts it and returns whether a window starts with it,
-`leaving`
-returns how many of the oldest to evict. Events of windows that end before the last event wait; `entering` returns
-how
+`place` validates an event without a change, `enter` inserts it and returns whether a window starts with it, `leaving`
+returns how many of the oldest to evict. Events of windows that end before the last event wait; `entering` returns how
 many of them enter. Windows that only restart need no structure: they are folded (`folds`).
 
 EventClock: the times of events in a loop, as numbers that never decrease.
@@ -44,9 +39,10 @@ from sash.expressions.tree import Node, with_text
 from sash.monoids.algebra import Bound, Monoid
 from sash.plan.derived_columns import inputs_of
 from sash.plan.time_axis import Number
-from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time, WindowKind
+from sash.windows import Policy, WindowKind
 from sash.windows.calendar import CalendarLength, LocalClock
 from sash.windows.duration import UNITS, Duration
+from sash.windows.rules import BoundLengths, Measure, WindowRule, preceding, restarts
 
 # --- Event clock ---
 
@@ -184,8 +180,8 @@ class Evictor(Generic[Placed]):
     waits: bool = False
     """Whether an event enters the window only at a later time."""
 
-    def __init__(self, window: Any) -> None:
-        self.window = window
+    def __init__(self, window: Any, rule: WindowRule) -> None:
+        self.window, self.rule = window, rule
 
     def clear(self) -> None:
         """Reset to an empty window."""
@@ -219,13 +215,27 @@ class Evictor(Generic[Placed]):
         return copy.copy(self)
 
 
-class CountEvictor(Evictor[None]):
+def loop_rule(window: WindowKind) -> WindowRule:
+    """Where a window in a loop begins and ends."""
+    size, by = window.length, window.shift
+    back = Duration(-by.nanoseconds, -by.months) if isinstance(by, Duration) else None
+    lengths = BoundLengths(
+        size=None if size is None else length(size),
+        shift=length(by),
+        closed=window.closed or "right",
+        calendar_size=calendar_length(size, window.tz) if window.is_calendar else None,
+        calendar_shift=calendar_length(back, window.tz),
+    )
+    return window.rule(lengths)
+
+
+class RowsEvictor(Evictor[None]):
     """The last events, or those up to some events before the last."""
 
-    def __init__(self, window: Count) -> None:
-        self.delay = -window.shift
+    def __init__(self, window: WindowKind, rule: WindowRule) -> None:
+        self.size, self.delay, self.least = int(rule.size), -int(rule.shift), rule.full
         self.waits = self.delay > 0
-        super().__init__(window)
+        super().__init__(window, rule)
 
     def place(self, _x: Any, _time: Number | None) -> None:
         return None
@@ -234,69 +244,92 @@ class CountEvictor(Evictor[None]):
         return max(waiting - self.delay, 0)
 
     def leaving(self, held: int, _now: Number | None) -> int:
-        return held - self.window.size if held > self.window.size else 0
+        return held - self.size if held > self.size else 0
 
     def full(self, held: int) -> bool:
-        return not self.window.full or held >= self.window.size
+        return held >= self.least
 
 
-class TimeEvictor(Evictor[Number]):
-    """The events of a length of time. The bound is computed once per event."""
+class Measured(NamedTuple):
+    """The value of an event, and the number that it is measured by."""
 
-    def __init__(self, window: Time) -> None:
-        self.size, by = length(window.size), window.shift
-        back = Duration(-by.nanoseconds, -by.months) if isinstance(by, Duration) else None
-        self.calendar = calendar_length(window.size, window.tz)
-        self.calendar_shift = calendar_length(back, window.tz)
-        self.shift = length(by) if self.calendar_shift is None else 0
-        self.holds_end = window.closed in ("right", "both")
-        self.waits = self.shift < 0 or self.calendar_shift is not None or not self.holds_end
-        self.keeps_bound = window.closed in ("left", "both")
-        self.times: deque[Number] = deque()
+    value: Any
+    number: Number
+
+
+class ValuesEvictor(Evictor[Any]):
+    """The events between two bounds, measured on their times or on a column, which must not decrease."""
+
+    def __init__(self, window: WindowKind, rule: WindowRule) -> None:
+        self.by, self.shift = rule.start[0], rule.end[0]
+        self.clock: EventClock | None = None
+        if rule.column is not None:
+            hint = f"the column of {window!r} must not decrease"
+            self.clock = EventClock(rule.column, repr(window), window.length, hint)
+        self.is_plain = rule.column is None and rule.calendar_shift is None
+        """Are bounds measured from the times of events?"""
+        self.waits = rule.shift < 0 or rule.calendar_shift is not None or not rule.closed_end
+        self.is_before_start, self.is_before_end = preceding(rule.start[3]), preceding(rule.end[3])
+        self.values: deque[Number] = deque()
         self.later: deque[Number] = deque()
-        """The times of the events that wait."""
-        super().__init__(window)
+        """The values of the events that wait."""
+        super().__init__(window, rule)
 
     def clear(self) -> None:
-        self.times, self.later = deque(), deque()
+        self.values, self.later = deque(), deque()
+        if self.clock is not None:
+            self.clock.clear()
 
-    def place(self, _x: Any, time: Number | None) -> Number:
-        assert time is not None
-        return time
+    def place(self, x: Any, time: Number | None) -> Any:
+        if self.clock is None:
+            return time
+        value = event_column(x, self.clock.what, self.window)
+        return Measured(value, self.clock.read(value))
 
-    def enter(self, place: Number) -> bool:
-        (self.later if self.waits else self.times).append(place)
+    def enter(self, place: Any) -> bool:
+        if self.clock is not None:
+            self.clock.move(*place)
+            place = place.number
+        (self.later if self.waits else self.values).append(place)
         return False
 
     def entering(self, _waiting: int, now: Number | None) -> int:
-        assert now is not None
-        end, times, later = self._end(now), self.times, self.later
-        before = len(times)
-        while later and (later[0] <= end if self.holds_end else later[0] < end):
-            times.append(later.popleft())
-        return len(times) - before
+        end, values, later, is_before = self._end(now), self.values, self.later, self.is_before_end
+        before = len(values)
+        while later and is_before(later[0], end):
+            values.append(later.popleft())
+        return len(values) - before
 
     def leaving(self, held: int, now: Number | None) -> int:
-        assert now is not None
-        times, gone, end = self.times, 0, self._end(now)
-        if self.calendar is None:
-            bound = end - self.size
-        elif not held or times[0] > end - (self.calendar.shortest - self.calendar.clock.day) * _MICROSECOND:
-            return 0  # no window of this length begins after its oldest event
+        values, gone, calendar = self.values, 0, self.rule.calendar_size
+        if calendar is None:
+            clock = self.clock
+            start = (now if self.is_plain else self._origin(now) if clock is None else clock.last) + self.by
         else:
-            bound = _start(self.calendar, int(end))
-        while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):
-            times.popleft()
+            end = self._end(now)
+            if not held or values[0] > end - (calendar.shortest - calendar.clock.day) * _MICROSECOND:
+                return 0  # no window of this length begins after its oldest event
+            start = _start(calendar, int(end))
+        is_before = self.is_before_start
+        while gone < held and is_before(values[0], start):
+            values.popleft()
             gone += 1
         return gone
 
-    def _end(self, now: Number) -> Number:
+    def _origin(self, now: Number | None) -> Number:
+        """The value from which the bounds of an event's window are measured."""
+        here = now if self.clock is None else self.clock.last
+        assert here is not None
+        return here if self.rule.calendar_shift is None else _start(self.rule.calendar_shift, int(here))
+
+    def _end(self, now: Number | None) -> Number:
         """The end of the window of an event."""
-        return now + self.shift if self.calendar_shift is None else _start(self.calendar_shift, int(now))
+        return (now if self.is_plain else self._origin(now)) + self.shift  # type: ignore[no-any-return]
 
     def copy(self) -> Self:
         twin = super().copy()
-        twin.times, twin.later = self.times.copy(), self.later.copy()
+        twin.values, twin.later = self.values.copy(), self.later.copy()
+        twin.clock = None if self.clock is None else self.clock.copy()
         return twin
 
 
@@ -314,117 +347,46 @@ def _start(size: CalendarLength, now: int) -> int:
     return int(start * _MICROSECOND + (finer if after > start else 0))
 
 
-class Measured(NamedTuple):
-    """The value of a column, and the number that it is measured by."""
-
-    value: Any
-    number: Number
-
-
-class DeltaEvictor(Evictor[Measured]):
-    """The events less than `size` behind in a column, which must not decrease."""
-
-    def __init__(self, window: Delta) -> None:
-        self.size = length(window.size)
-        hint = f"the column of {window!r} must not decrease"
-        self.clock = EventClock(window.column, repr(window), window.size, hint)
-        self.places: deque[Number] = deque()
-        super().__init__(window)
-
-    def clear(self) -> None:
-        self.clock.clear()
-        self.places = deque()
-
-    def place(self, x: Any, _time: Number | None) -> Measured:
-        value = event_column(x, self.window.column, self.window)
-        return Measured(value, self.clock.read(value))
-
-    def enter(self, place: Measured) -> bool:
-        self.clock.move(place.value, place.number)
-        self.places.append(place.number)
-        return False
-
-    def leaving(self, held: int, _now: Number | None) -> int:
-        places, current, size = self.places, self.clock.last, self.size
-        gone = 0
-        while gone < held and current - places[0] >= size:  # type: ignore[operator]
-            places.popleft()
-            gone += 1
-        return gone
-
-    def copy(self) -> Self:
-        twin = super().copy()
-        twin.clock, twin.places = self.clock.copy(), self.places.copy()
-        return twin
-
-
-class SessionEvictor(Evictor[Number]):
-    """The events since the last gap."""
+class RestartsEvictor(Evictor[Any]):
+    """The events since the last gap, since the last marked one, or all of them."""
 
     folds = True
 
-    def __init__(self, window: Session) -> None:
-        self.gap = length(window.gap)
-        self.previous: Number | None = None
-        super().__init__(window)
+    def __init__(self, window: WindowKind, rule: WindowRule) -> None:
+        self.previous: Any = None
+        """The time of the last event, or whether it was marked."""
+        super().__init__(window, rule)
 
     def clear(self) -> None:
         self.previous = None
 
-    def place(self, _x: Any, time: Number | None) -> Number:
-        assert time is not None
-        return time
-
-    def enter(self, place: Number) -> bool:
-        starts = self.ended(place)
-        self.previous = place
-        return starts
-
-    def ended(self, now: Number) -> bool:
-        return self.previous is not None and now - self.previous > self.gap
-
-
-class PunctuationEvictor(Evictor[bool]):
-    """The events since the last marked one."""
-
-    folds = True
-
-    def __init__(self, window: Punctuation) -> None:
-        self.marked = False
-        super().__init__(window)
-
-    def clear(self) -> None:
-        self.marked = False
-
-    def place(self, x: Any, _time: Number | None) -> bool:
-        mark = event_column(x, self.window.column, self.window)
+    def place(self, x: Any, time: Number | None) -> Any:
+        if self.rule.column is None:
+            return time
+        mark = event_column(x, self.rule.column, self.window)
         if mark is not None and not isinstance(mark, bool | np.bool_):
             raise TypeError(
-                f"column {self.window.column!r} of {self.window!r} must be True or False; got {mark!r}, "
+                f"column {self.rule.column!r} of {self.window!r} must be True or False; got {mark!r}, "
                 f"a {type(mark).__name__}"
             )
         return bool(mark)
 
-    def enter(self, place: bool) -> bool:
-        starts, self.marked = self.marked, place
+    def enter(self, place: Any) -> bool:
+        starts = self.ended(place) if self.rule.column is None else bool(self.previous)
+        self.previous = place
         return starts
 
-
-class LifetimeEvictor(Evictor[None]):
-    """All events."""
-
-    folds = True
-
-    def place(self, _x: Any, _time: Number | None) -> None:
-        return None
+    def ended(self, now: Number) -> bool:
+        gap = self.rule.gap
+        return gap is not None and self.previous is not None and restarts(now, self.previous, gap)
 
 
 class PolicyEvictor(Evictor[tuple[State, ...]]):
     """The events that a function, given aggregates of the window, does not evict."""
 
-    def __init__(self, window: Policy) -> None:
+    def __init__(self, window: Policy, rule: WindowRule) -> None:
         self.amta = AMTA(JointMonoid([bound.monoid for bound in window.over]))
-        super().__init__(window)
+        super().__init__(window, rule)
 
     def clear(self) -> None:
         self.amta.clear()
@@ -462,15 +424,18 @@ class JointMonoid(Monoid):
         return tuple(monoid.policy_value(x) for monoid, x in zip(self.monoids, a, strict=True))
 
 
-EVICTORS: dict[type[WindowKind], type[Evictor[Any]]] = {
-    Count: CountEvictor,
-    Time: TimeEvictor,
-    Delta: DeltaEvictor,
-    Session: SessionEvictor,
-    Punctuation: PunctuationEvictor,
-    Lifetime: LifetimeEvictor,
-    Policy: PolicyEvictor,
+EVICTORS: dict[Measure, Any] = {
+    "rows": RowsEvictor,
+    "values": ValuesEvictor,
+    "restarts": RestartsEvictor,
+    "policy": PolicyEvictor,
 }
+
+
+def evictor_of(window: WindowKind) -> Evictor[Any]:
+    """The evictor of a window."""
+    rule = loop_rule(window)
+    return EVICTORS[rule.measure](window, rule)  # type: ignore[no-any-return]
 
 
 def event_inputs(x: Any, bound: Bound) -> tuple[Any, ...]:

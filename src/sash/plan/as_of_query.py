@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.plan import validation
 from sash.plan.query import Query
-from sash.windows import Delta, Policy, Punctuation, Time, WindowKind
+from sash.windows import WindowKind
 from sash.windows.specs import CLOSED
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ def _require_point_in_time(name: str, window: WindowKind, closed: str) -> None:
         raise ValueError(
             f"{what} has a result for each slide, and as_of() computes one for each row of the spine: leave every= out"
         )
-    if isinstance(window, Delta | Punctuation | Policy):
+    if window.reads is not None or window.decides_by:
         raise ValueError(
             f"{what} depends on the row it ends at, and a spine's rows are not events: as_of() takes Time, Count, "
             "Lifetime and Session; or compute the column with sash.rolling() and take its sash.last()"
         )
     if validation.looks_ahead(window):
         raise ValueError(f"{what} holds events after the row's time, which would leak: use a shift below 0")
-    if isinstance(window, Time) and window.closed not in (closed, window.default("closed")):
+    if window.closed not in (closed, window.default("closed")):
         raise ValueError(
             f"{what} is closed {window.closed!r}, and as_of() has closed={closed!r} for all windows: pass "
             f"closed={window.closed!r} to as_of(), or leave it out of the window"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from sash.expressions.tree import ColumnNode, Node, with_text
@@ -22,7 +23,7 @@ from sash.monoids.direct_product import DirectProduct
 from sash.monoids.null_rows import NullRows
 from sash.monoids.sample_probe import require_pure
 from sash.plan import types, validation
-from sash.plan.bound_query import AggregateSpec, BoundQuery, KindName, WindowSpec, wide_type
+from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec, wide_type
 from sash.plan.category_order import Categories, UnknownCategories, categories_of, is_ordered
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.projection import project
@@ -32,8 +33,7 @@ from sash.plan.types import type_samples
 from sash.plan.validation import halflife_in_units
 from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock
 from sash.windows.duration import Duration
-from sash.windows.slide_policy import Policy
-from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Session, Time, WindowKind
+from sash.windows.specs import WindowKind
 
 if TYPE_CHECKING:
     from sash.plan.query import Query
@@ -47,8 +47,8 @@ class WindowCalendar:
 
     def __init__(self, window: WindowKind, time: TimeAxis, of: str) -> None:
         self.window, self.time, self.of = window, time, of
-        by = window if isinstance(window, Time) else window.every
-        self.zone: str | None = by.tz if isinstance(by, Time) else None
+        by = window if window.is_calendar else window.every
+        self.zone: str | None = by.tz if isinstance(by, WindowKind) else None
 
     def _calendar(self, value: object, what: str) -> CalendarLength | None:
         """A calendar length; None if the value is a fixed one. Raises TypeError for a column of numbers."""
@@ -68,12 +68,12 @@ class WindowCalendar:
     @property
     def size(self) -> CalendarLength | None:
         """The size of a Time window, if it is a calendar length."""
-        return self._calendar(self.window.size, "size=") if isinstance(self.window, Time) else None
+        return self._calendar(self.window.length, "size=") if self.window.is_calendar else None
 
     @property
     def shift(self) -> CalendarLength | None:
         """How far a Time window ends before its row, if that is a calendar length."""
-        by = self.window.shift if isinstance(self.window, Time) else 0
+        by = self.window.shift
         return self._calendar(Duration(-by.nanoseconds, -by.months), "shift=") if isinstance(by, Duration) else None
 
     @property
@@ -89,7 +89,7 @@ class WindowCalendar:
 
     @property
     def _by_start(self) -> bool:
-        return isinstance(self.window, Time) and self.window.align == "start"
+        return bool(self.window.align == "start")
 
     @property
     def offset(self) -> Number:
@@ -97,7 +97,7 @@ class WindowCalendar:
 
         For slides of the calendar it is in local time.
         """
-        if not isinstance(self.window, Time):
+        if not self.window.is_calendar:
             return 0
         offset, size, every = self.window.offset, self.size, self.every
         given = 0 if isinstance(offset, Duration) and offset.calendar else self.number(None, offset, "offset=")
@@ -105,7 +105,7 @@ class WindowCalendar:
             return given
         if every is None:
             return _of_ends(
-                given, self.number(None, self.window.size, "size="), self.number(None, self.window.step, "every=")
+                given, self.number(None, self.window.length, "size="), self.number(None, self.window.step, "every=")
             )
         if size is None:
             return given  # after a change of the clock the end is not at a fixed local time: `after`
@@ -119,9 +119,9 @@ class WindowCalendar:
             return None
         step = int(self.number(None, self.window.step, "every=")) if every is None else every
         wide: CalendarLength | int | None = size
-        if size is None and isinstance(self.window, Time):
-            wide = int(self.number(None, self.window.size, "size="))
-        months = self.window.offset.months if isinstance(getattr(self.window, "offset", 0), Duration) else 0  # type: ignore[attr-defined]
+        if size is None and self.window.is_calendar:
+            wide = int(self.number(None, self.window.length, "size="))
+        months = self.window.offset.months if isinstance(self.window.offset, Duration) else 0
         after = 0
         if self._by_start and every is not None:
             months += size.months % every.months if size is not None and every.months else 0
@@ -141,16 +141,6 @@ def _of_ends(offset: Number, size: Number, every: Number) -> Number:
 
 
 # --- Binder ---
-
-KINDS: Mapping[type[WindowKind], KindName] = {
-    Time: "time",
-    Count: "count",
-    Delta: "delta",
-    Session: "session",
-    Punctuation: "punctuation",
-    Lifetime: "lifetime",
-    Policy: "policy",
-}
 
 
 def require_schema(given: Any) -> pa.Schema:
@@ -275,29 +265,32 @@ def _ahead(time: TimeAxis | None, value: Any) -> Number | None:
 def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | None) -> WindowSpec:
     of = f" of {type(window).__name__}" + (f", the window {name!r}," if name else "")
     axis = time
-    if isinstance(window, Delta):
-        known(schema, window.column, f"column={of}")
-        axis = TimeAxis.of(window.column, schema.field(window.column).type, f"column={of}")
-    if isinstance(window, Punctuation):
-        _require_boolean(window, schema, f"column={of}")
-    over = window.over if isinstance(window, Policy) else ()
+    if window.unit == "column":
+        known(schema, str(window.reads), f"column={of}")
+        axis = TimeAxis.of(str(window.reads), schema.field(str(window.reads)).type, f"column={of}")
+    elif window.reads is not None:
+        _require_boolean(window.reads, schema, f"column={of}")
     lengths = None if time is None else WindowCalendar(window, time, of)
+    size, shift = _size(window, axis, lengths, of), _shift(window, lengths)
+    if time is not None and time.kind == "int" and window.unit == "time":
+        time.within(int((size or 0) - shift), f"size= less shift={of}", window)
     return WindowSpec(
         name=name,
         window=window,
-        kind=KINDS[type(window)],
-        size=_size(window, axis, lengths, of),
+        numbers=np.dtype(np.int64 if axis is None or axis.kind == "int" else np.float64),
+        size=size,
         slide=window.slide,
         every=_every(window, lengths),
         offset=lengths.offset if lengths else 0,
-        closed=window.closed if isinstance(window, Time) else "left" if window.slide == "time" else "right",
-        full=isinstance(window, Count) and window.full,
+        closed=window.closed or ("left" if window.slide == "time" else "right"),
+        full=window.full,
         axis=axis,
-        column=window.column if isinstance(window, Delta | Punctuation) else None,
+        column=window.reads,
         over=tuple(
-            _aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}") for i, bound in enumerate(over)
+            _aggregate(f"over[{i}]", bound, schema, time, f"over={bound!r}{of}")
+            for i, bound in enumerate(window.decides_by)
         ),
-        shift=_shift(window, lengths),
+        shift=shift,
         calendar_size=lengths.size if lengths else None,
         calendar_shift=lengths.shift if lengths else None,
         grid=lengths.grid if lengths else None,
@@ -312,27 +305,26 @@ def _every(window: WindowKind, lengths: WindowCalendar | None) -> Number | None:
 
 def _shift(window: WindowKind, lengths: WindowCalendar | None) -> Number:
     """The shift of a window; the least value of a calendar length."""
-    if isinstance(window, Time) and lengths is not None:
-        by = lengths.shift
-        found = lengths.number(by, window.shift, "shift=")
-        return found if by is None else -found
-    return window.shift if isinstance(window, Count) else 0
+    if window.unit != "time" or lengths is None or not window.shift:
+        return window.shift  # type: ignore[no-any-return]
+    by = lengths.shift
+    found = lengths.number(by, window.shift, "shift=")
+    return found if by is None else -found
 
 
 def _size(window: WindowKind, axis: TimeAxis | None, lengths: WindowCalendar | None, of: str) -> Number | None:
-    if isinstance(window, Count):
-        return window.size
-    if isinstance(window, Session) and axis is not None:
-        return axis.number(window.gap, f"gap={of}")
-    if isinstance(window, Time) and lengths is not None:
-        return lengths.number(lengths.size, window.size, "size=")
-    return axis.number(window.size, f"size={of}") if isinstance(window, Delta) and axis is not None else None
+    if window.unit == "rows" or window.unit is None or axis is None:
+        return window.length  # type: ignore[no-any-return]
+    what = f"{window.length_name}="
+    if window.unit == "column" or lengths is None:
+        return axis.number(window.length, what + of)
+    return lengths.number(lengths.size, window.length, what)
 
 
-def _require_boolean(window: Punctuation, schema: pa.Schema, what: str) -> None:
-    found = known(schema, window.column, what)
+def _require_boolean(column: str, schema: pa.Schema, what: str) -> None:
+    found = known(schema, column, what)
     if not types.admits("bool", found):
-        raise TypeError(f"{what} names {window.column!r} of type {found}; it must be boolean: compare it first")
+        raise TypeError(f"{what} names {column!r} of type {found}; it must be boolean: compare it first")
 
 
 def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None, label: str) -> AggregateSpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from sash.plan.category_order import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
 from sash.plan.schema_cache import Prepared
 from sash.plan.time_axis import Number, TimeAxis
-from sash.windows.calendar import CalendarGrid, CalendarLength
+from sash.windows.rules import BoundLengths, WindowRule
 from sash.windows.specs import Slide, WindowKind
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["AggregateSpec", "BoundQuery", "TimeAxis", "WindowSpec"]
 
 MODES: tuple[str, ...] = get_args(Mode)
-
-KindName = Literal["time", "count", "delta", "session", "punctuation", "lifetime", "policy"]
 
 
 @dataclass(frozen=True)
@@ -91,32 +89,27 @@ class AggregateSpec:
         return column(values, self.result, self.name)
 
 
-@dataclass(frozen=True)
-class WindowSpec:
-    """A window, bound to a schema. `size` is in units of the axis, for Count in rows, for Session the gap.
-
-    For calendar lengths, `size` and `every` are the greatest values, `calendar_size` is the exact size, and `grid` has
-    the slides in time.
-    """
+@dataclass(frozen=True, kw_only=True)
+class WindowSpec(BoundLengths):
+    """A window, bound to a schema: its lengths in units of the axis."""
 
     name: str
     window: WindowKind
-    kind: KindName
-    size: Number | None
     slide: Slide
-    every: Number | None
-    offset: Number
-    closed: str
     full: bool
     axis: TimeAxis | None
     column: str | None
     over: tuple[AggregateSpec, ...]
-    shift: Number = 0
-    """How far the window is moved against its row: rows for Count, units of the axis for Time."""
-    calendar_size: CalendarLength | None = None
-    calendar_shift: CalendarLength | None = None
-    """How far the window ends before its row, if that is a calendar length; then `shift` is the least value."""
-    grid: CalendarGrid | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the window by name, for descriptions and the identity of state."""
+        return self.window.kind
+
+    @cached_property
+    def rule(self) -> WindowRule:
+        """Where it begins and ends."""
+        return self.window.rule(self)
 
     @property
     def behind(self) -> Number:
@@ -162,7 +155,7 @@ class BoundQuery:
             self.per_row
             and self.query.emit == "final"
             and self.forget is None
-            and all(spec.slide == "row" and spec.kind != "policy" for spec in self.windows)
+            and all(spec.slide == "row" and spec.rule.measure != "policy" for spec in self.windows)
         )
 
     @cached_property

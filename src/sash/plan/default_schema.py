@@ -18,8 +18,6 @@ from sash.plan.derived_columns import inputs_of
 from sash.plan.types import domains
 from sash.plan.validation import halflife_of
 from sash.windows.duration import Duration
-from sash.windows.slide_policy import Policy
-from sash.windows.specs import Delta, Punctuation
 
 if TYPE_CHECKING:
     from sash.plan.query import Query
@@ -88,7 +86,7 @@ def default_schema(query: Query) -> pa.Schema:
     """A schema on which the query could run, with the columns that it names."""
     asked: dict[str, list[Domain]] = {}
     fixed: dict[str, Any] = dict.fromkeys(query.by, pa.string())
-    overs = [bound for window in query.all_windows.values() if isinstance(window, Policy) for bound in window.over]
+    overs = [bound for window in query.all_windows.values() for bound in window.decides_by]
     bounds = [*(leaf for one in query.aggregates.values() for leaf in one.leaves()), *overs]
     for bound in bounds:
         for column, domain in zip(bound.columns, domains(bound.monoid, len(bound.columns)), strict=True):
@@ -97,10 +95,9 @@ def default_schema(query: Query) -> pa.Schema:
     for column, needed in asked.items():
         fixed[column] = pa.type_for_alias(_TYPES.get(max(needed, key=_NARROW.index), "float64"))
     for window in query.all_windows.values():
-        if isinstance(window, Delta):
-            fixed[window.column] = pa.timestamp("us") if isinstance(window.size, Duration) else pa.float64()
-        if isinstance(window, Punctuation):
-            fixed[window.column] = pa.bool_()
+        if window.reads is not None:
+            values = pa.timestamp("us") if isinstance(window.length, Duration) else pa.float64()
+            fixed[window.reads] = pa.bool_() if window.is_marked else values
     for column in query.on[1:]:
         fixed.setdefault(column, pa.int64())
     if query.on:
@@ -118,8 +115,7 @@ def _time(query: Query) -> pa.DataType:
     leaves = [leaf for aggregated in query.aggregates.values() for leaf in aggregated.leaves()]
     lengths += [halflife_of(leaf.monoid, repr(leaf)) for leaf in leaves]
     for window in query.all_windows.values():
-        lengths += [window.step, getattr(window, "gap", None)]
-        lengths += [getattr(window, "size", None)] if window.measured else []
+        lengths += [window.step, window.length if window.unit == "time" else None]
     durations = [one for one in lengths if isinstance(one, Duration)]
     if durations:
         return pa.timestamp("us" if all(not one.nanoseconds % 1000 for one in durations) else "ns")

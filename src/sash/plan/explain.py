@@ -25,7 +25,7 @@ from sash.plan.default_schema import default_schema
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, has_column_kernel, plan, siblings
 from sash.plan.slicing import sliding_range
 from sash.windows.calendar import CalendarLength
-from sash.windows.duration import UNITS, Duration
+from sash.windows.duration import UNITS, Duration, amount, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,40 +39,19 @@ if TYPE_CHECKING:
 
 _BOUNDS = {"right": "(]", "left": "[)", "both": "[]", "neither": "()"}
 
-ORDERED = ("count", "delta", "policy", "punctuation")
-"""The kinds of windows that distinguish rows of equal time."""
-
-
-def amount(value: Any) -> str:
-    """A length without quotes."""
-    return str(value) if isinstance(value, Duration) else f"{value:,}"
-
 
 def holds(spec: WindowSpec) -> str:
     """The rows of a window."""
     window: Any = spec.window
-    if spec.kind == "time":
-        left, right = tuple(_BOUNDS[spec.closed])
-        end = "end" if spec.slide == "time" else "t"
-        if spec.calendar_size is not None or spec.calendar_shift is not None:
-            held = _of_calendar(spec, end)
-        else:
-            held = f"{_moved(end, _less(window.shift, window.size))}, {_moved(end, window.shift)}"
-        return f"{left}{held}{right}, rows of equal time together"
-    if spec.kind == "count":
-        held = (
-            f"the last {rows(window.size)}" if not spec.shift else f"{rows(window.size)} up to {_place(window.shift)}"
-        )
-        return held + ("; null until there are as many" if window.full else "")
-    if spec.kind == "delta":
-        return f"rows less than {amount(window.size)} behind in {window.column!r}"
-    if spec.kind == "session":
-        return f"rows at most {amount(window.gap)} apart"
-    if spec.kind == "punctuation":
-        return f"rows up to one with {window.column!r} true"
-    if spec.kind == "policy":
-        return f"rows that {window.evict_name} does not evict, by {', '.join(map(repr, window.over))}"
-    return "all rows since the key's start"
+    if not spec.rule.in_time:
+        return window.holds  # type: ignore[no-any-return]
+    left, right = tuple(_BOUNDS[spec.closed])
+    end = "end" if spec.slide == "time" else "t"
+    if spec.calendar_size is not None or spec.calendar_shift is not None:
+        held = _of_calendar(spec, end)
+    else:
+        held = f"{_moved(end, _less(window.shift, window.length))}, {_moved(end, window.shift)}"
+    return f"{left}{held}{right}, rows of equal time together"
 
 
 def _of_calendar(spec: WindowSpec, end: str) -> str:
@@ -102,10 +81,6 @@ def _moved(end: str, by: Any) -> str:
     return f"{end} + {amount(by)}" if by > zero else f"{end} - {amount(_less(0, by))}"
 
 
-def _place(shift: int) -> str:
-    return f"{rows(abs(shift))} {'after' if shift > 0 else 'before'} it"
-
-
 def ends(spec: WindowSpec) -> str:
     """When there is a result."""
     step = spec.window.step
@@ -114,20 +89,20 @@ def ends(spec: WindowSpec) -> str:
     if spec.slide == "close":
         return "when it closes"
     if spec.slide == "rows":
-        return f"every {rows(step)}" if step > 1 else "every row"
-    offset = getattr(spec.window, "offset", 0)
+        return f"every {counted(step)}" if step > 1 else "every row"
+    offset = spec.window.offset
     calendar = ""
     if spec.grid is not None and not isinstance(spec.grid.every, int):
         calendar = f" of the calendar in {spec.grid.every.clock.zone}"
-    aligned = ", aligned by start" if getattr(spec.window, "align", "end") == "start" else ""
+    aligned = ", aligned by start" if spec.window.align == "start" else ""
     return f"every {amount(step)}{calendar}{aligned}" + (f", shifted by {amount(offset)}" if offset else "")
 
 
 def zone_hint(spec: WindowSpec, axis: TimeAxis | None) -> str:
     """What to write for local days in a time zone; empty if slides are no whole days, or those of a zone already."""
     zone, window = getattr(axis and axis.type, "tz", None), spec.window
-    step, every = window.step, getattr(window, "every", None)
-    given = getattr(window, "tz", None) or getattr(every, "tz", None) or getattr(window, "offset", 0)
+    step, every = window.step, window.every
+    given = window.tz or getattr(every, "tz", None) or window.offset
     if zone in (None, "UTC", "Etc/UTC", "+00:00") or given or spec.slide != "time" or not isinstance(step, Duration):
         return ""
     if not step.months and step.nanoseconds % UNITS["d"]:
@@ -137,10 +112,6 @@ def zone_hint(spec: WindowSpec, axis: TimeAxis | None) -> str:
         f"{label(spec)} is cut at midnight in UTC, and {axis.column!r} is in {zone}: with tz={zone!r} the window is "
         "cut at midnight there"
     )
-
-
-def rows(number: int) -> str:
-    return f"{number:,} row" + ("s" if number != 1 else "")
 
 
 def label(spec: WindowSpec) -> str:
@@ -166,7 +137,7 @@ def _longest(specs: list[WindowSpec]) -> list[str]:
     """The longest window of each kind: it contains the others."""
     found: dict[Any, WindowSpec] = {}
     for spec in specs:
-        at = (spec.kind, spec.column, id(spec.window) if spec.kind == "policy" else None)
+        at = (spec.kind, spec.column, id(spec.window) if spec.over else None)
         if at not in found or spec.behind > found[at].behind:
             found[at] = spec
     return [_reach(spec) for spec in found.values()]
@@ -174,8 +145,8 @@ def _longest(specs: list[WindowSpec]) -> list[str]:
 
 def _reach(spec: WindowSpec) -> str:
     window: Any = spec.window
-    if spec.kind != "time":
-        return f"the last {rows(window.size - window.shift)}" if spec.shift < 0 else holds(spec).partition(";")[0]
+    if not spec.rule.in_time:
+        return f"the last {counted(window.size - window.shift)}" if spec.shift < 0 else holds(spec).partition(";")[0]
     if spec.shift < 0 and (spec.calendar_size is not None or spec.calendar_shift is not None):
         return f"the rows of {holds(spec).partition(', rows')[0]}"
     return (
@@ -229,7 +200,7 @@ def _most_calendar_panes(specs: list[WindowSpec]) -> int:
 def ties(bound_query: BoundQuery) -> list[str]:
     """The windows, then the aggregates, that depend on the order of rows of equal time."""
     found = [
-        f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if spec.kind in ORDERED
+        f"{label(spec)} (a {type(spec.window).__name__} window)" for spec in bound_query.windows if not spec.rule.peers
     ]
     made = bound_query.query.aggregates.items()
     return found + [

@@ -91,7 +91,7 @@ def _update(name: str, specs: list[WindowSpec]) -> float:
 def _average(name: str, operation: str, spec: WindowSpec) -> float:
     if name == FOLD:
         return float(operation == "insert")
-    size = int(spec.size or TYPICAL) if spec.kind == "count" else TYPICAL
+    size = int(spec.rule.size) if spec.rule.measure == "rows" else TYPICAL
     return float(CATALOGUE[name].average[operation].at(size))
 
 

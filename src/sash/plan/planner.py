@@ -187,11 +187,11 @@ def _need_single_rows(bound_query: BoundQuery, places: Sequence[int]) -> bool:
 
 def element_kind(spec: WindowSpec) -> ElementKind:
     """The kind of a window's elements."""
-    if spec.kind in ("session", "punctuation", "lifetime"):
+    if spec.rule.measure == "restarts":
         return "running"
-    if spec.kind == "time" and spec.slide == "time":
+    if spec.rule.in_time and spec.slide == "time":
         return "time panes"
-    return "row panes" if spec.kind == "count" and spec.slide == "rows" else "rows"
+    return "row panes" if spec.rule.measure == "rows" and spec.slide == "rows" else "rows"
 
 
 COLUMN_KERNELS: tuple[type[Monoid], ...] = (
@@ -225,7 +225,7 @@ def siblings(bound_query: BoundQuery, group: WindowGroup, place: int) -> tuple[i
 
 def but_size(spec: WindowSpec) -> tuple[object, ...]:
     """The properties of a window except its size: windows with equal ones can be answered by one structure."""
-    over = id(spec.window) if spec.kind == "policy" else None
+    over = id(spec.window) if spec.over else None
     # windows of months and of days do not contain one another
     sizes = spec.calendar_size and (spec.calendar_size.clock, spec.calendar_size.months > 0)
     slides = spec.grid and (spec.grid.every, spec.grid.months, spec.grid.after)
@@ -259,7 +259,7 @@ def _choice(
         return _order_statistic(group, options.structure, aggregate)
     if options.structure is not None:
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
-    if bound_query.windows[place].kind == "policy":
+    if bound_query.windows[place].rule.measure == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
     alike = [other for other in siblings(bound_query, group, place) if other in asked]
     sizes = len({bound_query.windows[other].size for other in alike})

@@ -152,7 +152,7 @@ def share_key(query: Query, ordered: bool) -> Any:
         return query
     late = None if ordered else (query.lateness, query.late)
     moved = frozenset(
-        (type(window), getattr(window, "shift", 0), getattr(window, "closed", None))
+        (type(window), window.shift, window.closed)
         for window in query.all_windows.values()
         if validation.looks_ahead(window)
     )

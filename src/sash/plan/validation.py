@@ -32,8 +32,7 @@ from sash.plan.projection import has_own_windows, named_results
 from sash.plan.time_axis import TimeAxis
 from sash.windows.arguments import length
 from sash.windows.duration import Duration, is_duration
-from sash.windows.slide_policy import Policy
-from sash.windows.specs import Count, Delta, Lifetime, Punctuation, Time, WindowKind
+from sash.windows.specs import Count, Lifetime, Time, WindowKind
 
 if TYPE_CHECKING:
     from sash.plan.query import Query
@@ -361,8 +360,8 @@ def named(query: Query) -> list[str]:
     bounds = [leaf for one in query.aggregates.values() for leaf in one.leaves()]
     found = [*query.by, *query.on, *([query.retract] if query.retract is not None else [])]
     for one in query.all_windows.values():
-        found += [one.column] if isinstance(one, Delta | Punctuation) else []
-        bounds += one.over if isinstance(one, Policy) else ()
+        found += [one.reads] if one.reads is not None else []
+        bounds += one.decides_by
     return [*found, *(column for bound in bounds for column in bound.reads())]
 
 
@@ -376,7 +375,7 @@ def free_name(name: str, query: Query, columns: Iterable[str]) -> str:
 
 def looks_ahead(window: WindowKind) -> bool:
     """Does the window of a row hold later rows?"""
-    shift = getattr(window, "shift", 0)
+    shift = window.shift
     return bool((shift.nanoseconds if isinstance(shift, Duration) else shift) > 0)
 
 
@@ -407,7 +406,7 @@ def require_compatible(query: Query) -> None:
             "order and are inserted at once: use 'FiBA'"
         )
     for name, one in labelled:
-        if query.emit == "eager" and (one.slide == "close" or isinstance(one, Policy | Punctuation)):
+        if query.emit == "eager" and (one.slide == "close" or one.decides_by or one.is_marked):
             what = "every='close'" if one.slide == "close" else type(one).__name__
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of {what}: use emit='final'")
         if query.emit == "eager" and one.slide == "rows" and query.forget is not None:
@@ -415,19 +414,19 @@ def require_compatible(query: Query) -> None:
                 f"emit='eager' does not support {name}, {one!r}, with forget=: an out-of-order row may undo the "
                 "expiry of a key, and its slides in rows would change: use emit='final'"
             )
-        if query.emit == "eager" and isinstance(one, Count | Time) and one.shift:
+        if query.emit == "eager" and one.shift:
             raise ValueError(f"emit='eager' does not support {name}, {one!r}, because of shift=: use emit='final'")
-        if isinstance(one, Count) and query.min_periods > one.size:
+        if one.unit == "rows" and query.min_periods > one.length:
             raise ValueError(
-                f"min_periods={query.min_periods} is more than the {one.size} rows of {name}, {one!r}, so each result "
-                f"would be null: give at most min_periods={one.size}, or a larger window"
+                f"min_periods={query.min_periods} is more than the {one.length} rows of {name}, {one!r}, so each "
+                f"result would be null: give at most min_periods={one.length}, or a larger window"
             )
         for label, aggregated in query.aggregates.items():
             for bound in aggregated.leaves():
                 if bound.window == one or (bound.window is None and one in query.windows.values()):
                     _refuse_sketch(name, one, f"{label}={bound!r}", bound.monoid)
                     _refuse_rank(name, one, f"{label}={bound!r}", bound.monoid)
-        for bound in one.over if isinstance(one, Policy) else ():
+        for bound in one.decides_by:
             _refuse_sketch(name, one, f"over={bound!r}", bound.monoid)
             if bound.window is not None:
                 raise ValueError(f"over={bound!r} of {name} has a window of its own, which a policy does not use")
@@ -461,7 +460,7 @@ def _require_time(query: Query) -> None:
                     "halflife= as a number of rows"
                 )
     for window in query.all_windows.values():
-        for bound in window.over if isinstance(window, Policy) else ():
+        for bound in window.decides_by:
             if bound.monoid.reads_time:
                 raise ValueError(
                     f"over={bound!r} of {window!r} has its halflife= in time, which a policy does not see: give "

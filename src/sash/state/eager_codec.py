@@ -102,14 +102,14 @@ class EagerChecks:
         """Raises ValueError unless all pages together have all rows of each key, and the rows at which slides end."""
         heads = self.state.rows.heads
         require(heads[slots, COUNT] == retained[slots], "a key has fewer rows than its page says")
-        for rule, record in zip(self.state.rules.rules, records, strict=False):
+        for own, record in zip(self.state.rules.windows, records, strict=False):
             if isinstance(record, RowRecords):
                 for slot, (first, ends, revisions) in record.slots.items():
                     rows = int(heads[slot, PASSED] + heads[slot, COUNT])
                     existing = ends[ends != VANISHED]
                     require(0 <= first < LARGEST and len(ends) == len(revisions), "a slide has no number")
                     require(ends[: len(existing)] == existing, "slides that vanished come before others")
-                    require((existing >= 1) & (existing <= rows // rule.every), "a slide ends at a missing row")
+                    require((existing >= 1) & (existing <= rows // own.every), "a slide ends at a missing row")
                     require(existing[1:] > existing[:-1], "slides are not in the order of their rows")
                     require((revisions >= -1) & (revisions < LARGEST), "a slide has an impossible revision")
 

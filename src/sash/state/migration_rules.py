@@ -196,7 +196,7 @@ def typed_words(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 # --- Window cover ---
 
-_SIZED = ("time", "count", "delta")
+_SIZED = ("rows", "values")
 _FINEST = 2**20
 """Floats that are multiples of 1 / this, and below it, are added without rounding."""
 
@@ -213,7 +213,7 @@ def covering(held: Sequence[WindowSpec], window: WindowSpec) -> int | None:
 def _covers(held: WindowSpec, window: WindowSpec) -> bool:
     if _meaning(held) == _meaning(window):
         return True
-    if window.kind not in _SIZED or held.calendar_size or window.calendar_size or held.grid or window.grid:
+    if window.rule.measure not in _SIZED or held.calendar_size or window.calendar_size or held.grid or window.grid:
         return False
     sizes = held.size, window.size
     if None in sizes or sizes[1] > sizes[0]:  # type: ignore[operator]

@@ -20,9 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.columns import slide_grid
 from sash.columns.input_encoding import numbers
-from sash.columns.time_numbers import LIMIT
 from sash.engine.keyed.ahead_assigner import AheadAssigner
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.engine.keyed.pane_assigner import CountedPanes, PaneAssigner
@@ -35,6 +33,7 @@ from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec
+from sash.windows.rules import LIMIT
 
 Scalars = Mapping[ColumnName, NDArray[Any]]
 """The values of slots by their name in the slot table, a row each."""
@@ -126,11 +125,11 @@ class StateChecks:
                 (begin == restart) & (begin <= asked) & (front <= asked) & (asked <= back), "rows that wait are missing"
             )
             back = asked
-        if window.kind == "count":
-            least = np.maximum(back - int(window.behind) + (w not in assigner.pending), begin)
+        if window.rule.measure == "rows":
+            least = np.maximum(back - window.rule.rows[0] + (w not in assigner.pending), begin)
             require(least >= front, "a window needs rows that are missing")
-        if w in assigner.shifted and window.kind == "time":
-            start, end = (heads[:, column] for column in assigner.shifted[w].columns)
+        if w in assigner.shifted and window.rule.in_time:
+            start, end = heads[:, assigner.start_column(w)], heads[:, assigner.shifted[w]]
             require((start <= end) & (end <= heads[:, BACK]), "a window ends outside of its ring")
         if w in assigner.pending:
             slide, first = heads[:, assigner.pending[w]], heads[:, assigner.pending[w] + 1]
@@ -155,7 +154,7 @@ class StateChecks:
             else:
                 self.engine.limits.require_times(columns["low"])
                 for w, window in enumerate(a.windows):
-                    first = slide_grid.last_end(window, columns["low"], strict=False) + 1
+                    first = window.rule.last_end(columns["low"], strict=False) + 1
                     require(columns["first", w] == first, "the first slide of a pane does not match its edge")
         for aggregate in self.engine.aggregates_of(a):
             require(columns[aggregate.name, "n"] >= 0, "a count of values is negative")
@@ -189,8 +188,8 @@ def _check_slides(window: WindowSpec, numbers: Ints, kind: np.dtype[Any]) -> Non
         return
     most = FINEST
     if kind.kind == "i":
-        size = int(window.size or 0) if window.kind == "time" else 0
-        most = (LIMIT - size - abs(int(window.offset))) // int(window.every or 1)
+        offset, every, size, _ = window.rule.grid
+        most = int((LIMIT - size - abs(offset)) // every)
     require((numbers >= -most) & (numbers <= most), "a slide ends outside of the range of times")
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.columns import slide_grid
 from sash.columns.arrow_arrays import array
 from sash.columns.time_numbers import Watermark
 from sash.engine.emit.emitter import ChangeEmitter
@@ -34,6 +33,7 @@ from sash.kernels.loops.array_types import NO_FLAGS, Ints, Numbers
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.state.migration_rules import AssignerMatch, CopiedState, CountedValues, LiftedValues, Source
 from sash.state.state_codec import SlotRows
+from sash.windows.rules import cuts
 
 
 def transfer(old: LiveEngine, new: LiveEngine, matches: Sequence[AssignerMatch]) -> tuple[Ints, Ints]:
@@ -102,7 +102,7 @@ def _columns(assigner: ArenaAssigner, w: int) -> list[int]:
     if w in assigner.pending:
         found += [assigner.pending[w], assigner.pending[w] + 1]
     if w in assigner.shifted:
-        found.append(assigner.shifted[w].columns[1])
+        found.append(assigner.shifted[w])
     return found
 
 
@@ -126,8 +126,8 @@ def _move_coordinates(match: AssignerMatch, elements: RingRanges, places: RingRa
 
 def _edges(assigner: PaneAssigner, low: Numbers) -> Numbers:
     """The last edge of an assigner's windows at each edge of a pane, or before it."""
-    windows = [replace(window, closed="left") for window in assigner.windows]
-    return np.ascontiguousarray(slide_grid.cuts(windows, low), assigner.cut_type)
+    windows = [replace(window.rule, closed_end=False) for window in assigner.windows]
+    return np.ascontiguousarray(cuts(windows, low), assigner.cut_type)
 
 
 # ---- states ----

@@ -280,7 +280,7 @@ def _delta(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
                 f"row {row.number}: the column {spec.column!r} of a Delta window decreases from {highest} to {current}"
             )
         highest = current
-        yield [r for r in rows[: i + 1] if current - r.places[spec.column] < spec.size]
+        yield [r for r in rows[: i + 1] if r.places[spec.column] > current - spec.size]
 
 
 def _session(spec: Spec, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -267,3 +267,13 @@ def _of_numpy(value: np.timedelta64, what: str) -> Duration:
     if unit not in _NUMPY:
         raise ValueError(f"{what} is {value!r}, whose unit is not one of {', '.join((*_NUMPY_MONTHS, *_NUMPY))}")
     return Duration(number * UNITS[_NUMPY[unit]])
+
+
+def amount(value: Any) -> str:
+    """A length without quotes."""
+    return str(value) if isinstance(value, Duration) else f"{value:,}"
+
+
+def counted(number: int) -> str:
+    """A number of rows, as text."""
+    return f"{number:,} row" + ("s" if number != 1 else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sash.expressions.source_text import function_name, function_text
+from sash.windows.rules import BoundLengths, WindowRule
 from sash.windows.specs import WindowKind, set_fields
 
 
@@ -51,6 +52,8 @@ class Policy(WindowKind):
     alone: bool = field(init=False, default=False)
     """Was `over` a single aggregate?"""
 
+    kind = "policy"
+
     def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
         if not callable(evict):
             raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
@@ -63,6 +66,13 @@ class Policy(WindowKind):
         for one in aggregates:
             one.require_columns()
         set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("policy", lengths)
+
+    @property
+    def holds(self) -> str:
+        return f"rows that {self.evict_name} does not evict, by {', '.join(map(repr, self.over))}"
 
     def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
         """Call `evict` with a value for each aggregate of `over`."""

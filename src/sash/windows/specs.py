@@ -37,7 +37,8 @@ from sash.windows.arguments import (
     time_shift,
     time_zone,
 )
-from sash.windows.duration import Duration, DurationLike, is_duration
+from sash.windows.duration import Duration, DurationLike, amount, counted, is_duration
+from sash.windows.rules import MOST_ROWS, BoundLengths, Measure, WindowRule
 
 # --- Window advice ---
 
@@ -129,12 +130,71 @@ Align = Literal["end", "start"]
 
 
 class WindowKind:
-    """The base class of windows: immutable values, compared by their fields."""
+    """The base class of windows: immutable values, compared by their fields.
+
+    A kind says what its lengths are, and gives the rule of its bounds; everything else derives from both.
+    """
 
     every: Any = None
 
-    measured: ClassVar[bool] = False
-    """Is the window itself measured in time?"""
+    kind: ClassVar[str]
+    """The name in stored state, which must not change."""
+    unit: ClassVar[Literal["rows", "time", "column"] | None] = None
+    """What its length is measured in: rows, the time, or its column; None: it has no length."""
+    length_name: ClassVar[str] = "size"
+    """The argument that is its length."""
+    is_calendar: ClassVar[bool] = False
+    """May its lengths be those of a calendar?"""
+
+    # what a kind without such an argument has
+    closed: Any = None
+    offset: Any = 0
+    shift: Any = 0
+    full: Any = False
+    align: Any = "end"
+    tz: Any = None
+
+    @property
+    def reads(self) -> str | None:
+        """The column that it is measured on, or that marks rows."""
+        return getattr(self, "column", None)
+
+    @property
+    def is_marked(self) -> bool:
+        """Does its column mark the last rows of windows?"""
+        return self.reads is not None and self.unit is None
+
+    @property
+    def decides_by(self) -> tuple[Any, ...]:
+        """The aggregates that decide what it evicts."""
+        return getattr(self, "over", ())
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        """Where the window begins and ends, given its lengths in units of what it is measured in."""
+        raise NotImplementedError
+
+    def _rule(self, measure: Measure, lengths: BoundLengths, **bounds: Any) -> WindowRule:
+        """A rule with the slides of these lengths."""
+        every = lengths.every or 1
+        return WindowRule(
+            measure,
+            lengths.numbers,
+            every=min(every, MOST_ROWS) if self.slide == "rows" else every,
+            offset=lengths.offset,
+            slides_in_time=self.slide == "time",
+            calendar_grid=lengths.grid,
+            **({"closed_end": lengths.closed in ("right", "both")} | bounds),
+        )
+
+    @property
+    def holds(self) -> str:
+        """The rows that it holds, as a plan shows them."""
+        return f"the rows of {self!r}"
+
+    @property
+    def length(self) -> Any:
+        """Its size or gap; None if it has none."""
+        return None if self.unit is None else getattr(self, self.length_name)
 
     def __new__(cls, *positional: Any, **named: Any) -> Self:
         require_known(cls, positional, named)
@@ -159,7 +219,7 @@ class WindowKind:
     @property
     def timed(self) -> bool:
         """Does it need a time, that is, `on`?"""
-        return self.measured or self.slide == "time"
+        return self.unit == "time" or self.slide == "time"
 
     def __repr__(self) -> str:
         arguments = []
@@ -172,7 +232,7 @@ class WindowKind:
 
     def default(self, field: str) -> Any:
         """The default of a field."""
-        return {"every": None, "full": False, "offset": 0, "shift": 0, "align": "end"}.get(field)
+        return getattr(WindowKind, field, None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,6 +259,9 @@ class Count(WindowKind):
     full: bool = False
     shift: int = 0
 
+    kind = "count"
+    unit = "rows"
+
     def __init__(
         self,
         size: SupportsIndex,
@@ -212,6 +275,16 @@ class Count(WindowKind):
         set_fields(self, shift=row_shift(shift, self.every))
         if not isinstance(self.full, bool):
             raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        size, shift = min(lengths.size or 1, MOST_ROWS), max(min(lengths.shift, MOST_ROWS), -MOST_ROWS)
+        return self._rule("rows", lengths, size=size, shift=shift, full=size if self.full else 0)
+
+    @property
+    def holds(self) -> str:
+        last = f"{counted(abs(self.shift))} {'after' if self.shift > 0 else 'before'} it"
+        held = f"{counted(self.size)} up to {last}" if self.shift else f"the last {counted(self.size)}"
+        return held + ("; null until there are as many" if self.full else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +328,9 @@ class Time(WindowKind):
     shift: Any = 0
     align: Any = "end"
 
-    measured: ClassVar[bool] = True
+    kind = "time"
+    unit = "time"
+    is_calendar = True
 
     def __init__(
         self,
@@ -277,6 +352,17 @@ class Time(WindowKind):
         )
         set_fields(self, shift=time_shift(shift, self.size, self.every, self.tz))
         set_fields(self, align=aligned(align, self.size, self.step if self.slide == "time" else None, self.tz))
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule(
+            "values",
+            lengths,
+            size=lengths.size or 0,
+            shift=lengths.shift,
+            closed_start=lengths.closed in ("left", "both"),
+            calendar_size=lengths.calendar_size,
+            calendar_shift=lengths.calendar_shift,
+        )
 
     def _every(self) -> Any:
         every = self.every
@@ -345,8 +431,18 @@ class Delta(WindowKind):
     column: str
     size: Any
 
+    kind = "delta"
+    unit = "column"
+
     def __init__(self, column: str, size: Length) -> None:
         set_fields(self, column=column_name("column= of Delta", column), size=length("size= of Delta", size))
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("values", lengths, column=self.column, size=lengths.size or 0)
+
+    @property
+    def holds(self) -> str:
+        return f"rows less than {amount(self.size)} behind in {self.column!r}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -366,11 +462,20 @@ class Session(WindowKind):
     gap: Any
     every: Any = None
 
-    measured: ClassVar[bool] = True
+    kind = "session"
+    unit = "time"
+    length_name = "gap"
 
     def __init__(self, gap: Length, *, every: Literal["close"] | None = None) -> None:
         set_fields(self, gap=length("gap= of Session", gap), every=every)
         _only_close(self)
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("restarts", lengths, gap=lengths.size or 0)
+
+    @property
+    def holds(self) -> str:
+        return f"rows at most {amount(self.gap)} apart"
 
 
 @dataclass(frozen=True, repr=False)
@@ -390,9 +495,18 @@ class Punctuation(WindowKind):
     column: str
     every: Any = None
 
+    kind = "punctuation"
+
     def __init__(self, column: str, *, every: Literal["close"] | None = None) -> None:
         set_fields(self, column=column_name("column= of Punctuation", column), every=every)
         _only_close(self)
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("restarts", lengths, column=self.column)
+
+    @property
+    def holds(self) -> str:
+        return f"rows up to one with {self.column!r} true"
 
 
 @dataclass(frozen=True, repr=False)
@@ -410,9 +524,18 @@ class Lifetime(WindowKind):
 
     every: Any = None
 
+    kind = "lifetime"
+
     def __init__(self, *, every: SupportsIndex | DurationLike | Count | Time | None = None) -> None:
         set_fields(self, every=every)
         set_fields(self, every=_rows_or_time(self))
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("restarts", lengths)
+
+    @property
+    def holds(self) -> str:
+        return "all rows since the key's start"
 
 
 # ---- checks of arguments ----

@@ -30,7 +30,7 @@ from sash.columns.arrow_arrays import all_true, array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import numbers
 from sash.columns.keys import decoded_schema
-from sash.columns.time_numbers import LIMIT, MOST_ROWS, Watermark, beyond, later
+from sash.columns.time_numbers import Watermark, beyond, latest
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.keyed.arena import SMALL, Arena, RingRanges
 from sash.engine.keyed.chunk_log import RowLog
@@ -45,6 +45,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.timer_loops import ask_rows, retain
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.windows.rules import later, moved
 
 # --- Waiting rows ---
 
@@ -235,12 +236,11 @@ class AheadAssigner(RowAssigner):
         """The column of a head with the first position that waits."""
         self.restart_column = self.asked + 1
         """The column of a head with the position at which the key of the waiting rows last restarted."""
-        self.rows_ahead = int(min(max((w.shift for w in self.windows if w.kind == "count"), default=0), MOST_ROWS))
-        timed = [window for window in self.windows if window.kind == "time"]
-        self.shifts = np.array([window.shift for window in timed], self.numbers)
-        ceilings = [LIMIT - int(w.shift) if self.numbers.kind == "i" else np.inf for w in timed]
-        closed = np.array([window.closed in ("right", "both") for window in timed], np.bool_)
-        self.rules = self.shifts, np.array(ceilings, self.numbers), closed
+        rules = [window.rule for window in self.windows]
+        self.rows_ahead = max((rule.rows[1] for rule in rules if rule.measure == "rows"), default=0)
+        self.ends = [rule.end for rule in rules if rule.in_time]
+        distances, _, ceilings, inclusive = zip(*self.ends, strict=True) if self.ends else ((), (), (), ())
+        self.rules = np.array(distances, self.numbers), np.array(ceilings, self.numbers), np.array(inclusive, np.bool_)
         self.reach = None if self.reach is None else max(self.reach, 0)
         self.forget = bound_query.forget
         early = [w for w in range(len(bound_query.windows)) if w not in places]
@@ -290,9 +290,9 @@ class AheadAssigner(RowAssigner):
         return over
 
     def _ranges(self, w: int, placed: PlacedAt, restarted: Ints | None) -> WindowRanges:
-        window = self.windows[w]
-        los, his = self.shifted[w].ranges(placed)
-        on = his - los >= int(window.size or 1) if window.full else all_true(len(los))
+        rule = self.windows[w].rule
+        los, his = self.shifted_ranges(w, placed)
+        on = his - los >= rule.full if rule.full else all_true(len(los))
         slots, time = placed.slots, placed.time
         return WindowRanges(
             self.places[w],
@@ -305,7 +305,7 @@ class AheadAssigner(RowAssigner):
             los,
             his,
             restarted=restarted,
-            all_on=not window.full,
+            all_on=not rule.full,
         )
 
     def _between_restarts(
@@ -352,11 +352,10 @@ class AheadAssigner(RowAssigner):
         slots_at = np.flatnonzero(heads[slots, self.asked] < heads[slots, BACK])
         of = slots[slots_at]
         asked = heads[of, self.asked]
-        end, waits = np.full(len(of), self.numbers.type(LIMIT)), np.zeros(len(of), np.bool_)
-        if len(self.shifts):
+        end, waits = np.full(len(of), self.numbers.type(latest(self.numbers))), np.zeros(len(of), np.bool_)
+        if self.ends:
             time = self.arena.columns["time"][self.located(of, asked)]
-            ends = [later(time, shift.item()) for shift in self.shifts]
-            passed = [beyond(one) if closed else one for one, closed in zip(ends, self.rules[2], strict=True)]
+            passed = [moved(time, end) if end[3] else beyond(moved(time, end)) for end in self.ends]
             end = np.maximum.reduce(passed).astype(self.numbers)
             waits = asked + self.rows_ahead < heads[of, BACK]
         if self.forget is not None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import key_column
 from sash.columns.row_errors import RowLimits
-from sash.columns.time_numbers import Watermark, below, beyond, earliest, later, saturating, time_type
+from sash.columns.time_numbers import Watermark, beyond, earliest, saturating, time_type
 from sash.engine.atomic import Revertible, all_at_once, attributes
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed import step_data
@@ -50,6 +50,7 @@ from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number
 from sash.plan.types import value_type
+from sash.windows.rules import bound, later
 
 # --- Key retention ---
 
@@ -198,7 +199,10 @@ class LiveEngine:
         self.pane_assigners = [a for a in self.arena_assigners if a.elements == "panes"]
         self.coded = [aggregate for aggregate in self.all_aggregates if aggregate.dictionaries]
         self.least = earliest(self.numbers)
-        self.no_forget = np.zeros(0, self.numbers), self.numbers.type(-1)
+        gap = 1 if bound_query.forget is None else -bound_query.forget
+        gap, floor, _, _ = bound(gap, self.numbers, inclusive=True)
+        self.forget = -gap, floor, self.least, self.numbers.kind == "f"
+        """`forget` as `restarts` takes it; its gap is -1 for never."""
         self.numbering = 0
         """Changes when slots have new numbers."""
         self.journal: StepJournal | None = None
@@ -317,14 +321,8 @@ class LiveEngine:
         time = np.ascontiguousarray(given.time, self.numbers)
         if order is not None:
             time = time[order]
-        forget = self.bound_query.forget
-        oldest, gap = self.no_forget
-        if forget is not None and self.numbers.kind == "i":
-            oldest = below(time, forget, open_start=False).astype(self.numbers)
-        elif forget is not None:
-            gap = self.numbers.type(forget)
         numbers, stamps = self.table.wide["keys"], self.table.wide["stamps"]
-        arguments = (slots, time, oldest, gap, numbers, stamps, ordinal, restarts, previous)
+        arguments = (slots, time, self.forget, numbers, stamps, ordinal, restarts, previous)
         restarted, distinct = call_loop(enter_rows, self.numbers.str, arguments)
         return StepRows(
             given.table, slots, time, given.arrival, keys.touched, ordinal, restarts, restarted > 0, previous,

@@ -22,18 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.columns import slide_grid
 from sash.columns.arrow_arrays import all_true, array
 from sash.columns.exact_columns import column_of
 from sash.columns.keys import decode, decoded_schema, format_key, key_column
 from sash.columns.row_errors import aggregate_failure
-from sash.columns.time_numbers import Watermark, below, beyond, later, moved_bounds, moved_times
+from sash.columns.time_numbers import Watermark, beyond
 from sash.engine.intake.input_checks import GivenKeys, GivenTime, record_batch
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed.key_table import KeyTable
@@ -46,13 +45,13 @@ from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.bound_rules import MovedBound
 from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
 from sash.windows.arguments import Length, length
+from sash.windows.rules import Bound, WindowRule, later, moved
 from sash.windows.specs import CLOSED, Closed
 
 # --- Closed lookup ---
@@ -63,15 +62,10 @@ def holds_own_time(closed: str) -> bool:
     return closed in ("right", "both")
 
 
-def closed_as(window: WindowSpec, closed: str | None) -> WindowSpec:
-    """The window with these ends, if it is measured in time; None: its own."""
-    return window if closed is None or window.kind != "time" else replace(window, closed=closed)
-
-
-def ends_with_peers(window: WindowSpec, closed: str | None) -> bool:
-    """Does a window that is looked up hold the rows at its own time?"""
-    own = window.closed if window.kind == "time" else "right"
-    return holds_own_time(own if closed is None else closed)
+def looked_up(window: WindowSpec, closed: str | None, size: Number) -> WindowRule:
+    """The rule of a window with these ends (None: its own), and of this size or of a shorter calendar length."""
+    own = window.closed if window.rule.in_time else "right"
+    return replace(window, size=size, closed=own if closed is None else closed).rule
 
 
 def require_closed(
@@ -87,7 +81,7 @@ def require_closed(
                 f"lookup(closed={closed!r}) is for windows that end at a row, and {window.window!r} slides: leave "
                 "closed= out"
             )
-        if window.kind != "time" or window.closed in ("left", "both") or closed in ("right", "neither"):
+        if not window.rule.in_time or window.rule.closed_start or closed in ("right", "neither"):
             continue
         if closed == "both" or (watermark is not None and reached <= watermark):
             where = "" if closed == "both" else " is at the watermark, and"
@@ -292,7 +286,7 @@ class Lookup:
     def _empty_closed(self, assigner: RunningAssigner, slots: Ints, at: Watermark) -> None:
         """Empty the partials of windows that have ended."""
         is_open = assigner.is_open(slots)
-        if assigner.window.kind == "session" and at is not None:
+        if assigner.rule.gap is not None and at is not None:
             is_open &= ~assigner.has_ended(at, assigner.last(slots))
         ended = slots[~is_open]
         for aggregate in self.engine.aggregates_of(assigner):
@@ -301,30 +295,35 @@ class Lookup:
     def _ranges(self, assigner: ArenaAssigner, w: int, at: Watermark, size: Number) -> tuple[Ints, Ints]:
         """The elements [lo, hi) of a window of each key."""
         heads, columns = assigner.arena.heads, assigner.arena.columns
-        window = closed_as(assigner.windows[w], self.closed)
+        rule = looked_up(assigner.windows[w], self.closed, size)
         front, back, begin = (heads[self.slots, column] for column in (FRONT, BACK, BEGIN))
         rings = Rings(assigner, self.slots, np.maximum(front, begin), back)
         if isinstance(assigner, CountedPanes):
-            every = int(window.every or 1)
-            stops = (self.engine.table["keys"][self.slots, ROWS] // every + 1) * every
-            return rings.search(columns["low"], stops - int(size), "left"), back
+            stops = next_end(self.engine.table["keys"][self.slots, ROWS], rule)
+            return rings.search(columns["low"], stops - rule.rows[0], True), back
         if isinstance(assigner, PaneAssigner):
-            k = open_slide(window, at, self.engine.numbers)
-            bounds = (slide_grid.starts(window, k), slide_grid.ends(window, k))
-            lo, hi = (rings.search(columns["low"], bound, "left") for bound in bounds)
+            k = rule.open_slide(np.array([at], self.engine.numbers))[0]
+            lo, hi = (rings.search(columns["low"], edge, True) for edge in (rule.starts(k), rule.ends(k)))
             return lo, hi
         assert isinstance(assigner, RowAssigner)
-        open_end = not ends_with_peers(window, self.closed)
-        if window.shift:
-            return rings.shifted(replace(window, size=size), at, open_end)
-        stops = back if at is None else rings.search(columns["time"], at, "left" if open_end else "right")
-        if window.kind == "policy":
+        time = columns["time"]
+        if rule.in_time:
+            lows, highs = rule.origins(np.full(len(self.slots), at, time.dtype))
+            hi = rings.moved(time, rule.end, highs)
+            lo = rings.moved(time, rule.start, lows)
+            if rule.calendar_size is not None:  # the range may be shorter
+                shorter_start = replace(rule, calendar_size=None).start
+                lo = np.maximum(lo, rings.moved(time, shorter_start, highs))
+            return np.minimum(lo, hi), hi
+        stops = back if at is None else rings.search(time, at, not rule.closed_end)
+        if rule.measure == "policy":
             return np.minimum(np.maximum(heads[self.slots, assigner.start_column(w)], rings.front), stops), stops
-        if window.kind == "count":
-            return np.maximum(stops - int(size), rings.front), stops
-        values = columns["delta", str(window.column)] if window.kind == "delta" else columns["time"]
-        newest = np.full(len(stops), at, values.dtype) if window.kind == "time" else rings.last(values, stops)
-        return np.minimum(rings.search(values, *start_bounds(window, size, newest)), stops), stops
+        if rule.measure == "rows":
+            behind, ahead = rule.rows
+            hi = np.clip(stops + ahead, rings.front, back)
+            return np.clip(stops - behind, rings.front, hi), hi
+        values = columns["delta", str(rule.column)]
+        return np.minimum(rings.moved(values, rule.start, rings.last(values, stops)), stops), stops
 
 
 class Rings:
@@ -333,41 +332,24 @@ class Rings:
     def __init__(self, assigner: ArenaAssigner, slots: Ints, front: Ints, back: Ints) -> None:
         self.assigner, self.slots, self.front, self.back = assigner, slots, front, back
 
-    def search(self, column: Numbers, bound: Number | Numbers, side: Side) -> Ints:
-        """Binary search: by slot the first position with a value ≥ the bound (`side` "left") or > it ("right")."""
-        bounds = np.broadcast_to(np.asarray(bound), len(self.slots))
+    def search(self, column: Numbers, start: Number | Numbers, inclusive: bool) -> Ints:
+        """Binary search: by slot the first position whose value does not precede a start."""
+        starts = np.broadcast_to(np.asarray(start), len(self.slots))
         low, high = self.front.copy(), self.back.copy()
         some = np.flatnonzero(low < high)
         while len(some):
             middle = (low[some] + high[some]) // 2
             values = column[self.assigner.located(self.slots[some], middle)]
-            below_it = values < bounds[some] if side == "left" else values <= bounds[some]
-            low[some[below_it]] = middle[below_it] + 1
-            high[some[~below_it]] = middle[~below_it]
+            before = values < starts[some] if inclusive else values <= starts[some]
+            low[some[before]] = middle[before] + 1
+            high[some[~before]] = middle[~before]
             some = some[low[some] < high[some]]
         return low
 
-    def shifted(self, window: WindowSpec, at: Watermark, open_end: bool) -> tuple[Ints, Ints]:
-        """The elements [lo, hi) of a shifted window at a time, without one at the last row."""
-        if window.kind == "count":
-            time = self.assigner.arena.columns["time"]
-            stops = self.back if at is None else self.search(time, at, "left" if open_end else "right")
-            hi = np.clip(stops + int(window.shift), self.front, self.back)
-            return np.clip(stops - int(window.behind), self.front, hi), hi
-        bounds = moved_bounds(window, self.assigner.numbers)
-        starts, ends = moved_times(window, np.array([at], self.assigner.numbers))
-        lo, hi = (self._moved(bound, of[0]) for bound, of in zip(bounds, (starts, ends), strict=True))
-        if window.calendar_size is not None:  # the range may be shorter
-            fixed = replace(window, calendar_size=None)
-            lo = np.maximum(lo, self._moved(moved_bounds(fixed, self.assigner.numbers)[0], ends[0]))
-        return np.minimum(lo, hi), hi
-
-    def _moved(self, bound: MovedBound, at: float) -> Ints:
-        """The first position of each slot beyond a bound at a distance from a time."""
-        by, floor, ceiling, inclusive = bound
-        if at < floor or at > ceiling:
-            return self.front if at < floor else self.back
-        return self.search(self.assigner.arena.columns["time"], at + by, "left" if inclusive else "right")
+    def moved(self, column: Numbers, given: Bound, at: Numbers) -> Ints:
+        """By slot the first position whose value does not precede a bound at a distance from `at`."""
+        found = self.search(column, moved(at, given), given[3])
+        return np.where(at > given[2], self.back, found)
 
     def last(self, column: Numbers, stops: Ints) -> Numbers:
         """By slot the value before a position; 0 for a slot without elements."""
@@ -377,46 +359,18 @@ class Rings:
         return found
 
 
-Side = Literal["left", "right"]
-"""As for `searchsorted`."""
-
-
-def window_start(window: WindowSpec, size: Number, at: Watermark, values: Numbers, stop: int) -> int:
-    """The first row of a window over the rows before `stop` that ends at the time `at`.
-
-    `values`: the column that the window is measured on, times or that of a Delta window.
-    """
-    if window.kind == "count":
-        return max(stop - int(size), 0)
-    newest = at if window.kind == "time" else values[stop - 1] if stop else 0
-    least, side = start_bounds(window, size, np.array([newest], values.dtype))
-    return min(int(values[:stop].searchsorted(least[0], side)), stop)
-
-
-def start_bounds(window: WindowSpec, size: Number, newest: Numbers) -> tuple[Numbers, Side]:
-    """The bounds of the starts of windows of this size, or of a shorter calendar length, that end at these values.
-
-    A window starts at the first value not below its bound ("left"), or above it ("right").
-    """
-    open_start = window.kind == "delta" or window.closed in ("right", "neither")
-    least = below(newest, size, open_start)
-    if window.calendar_size is not None:
-        least = np.maximum(least, window.calendar_size.before(newest) + open_start)
-    return least, "right" if open_start and newest.dtype.kind == "f" else "left"
-
-
-def open_slide(window: WindowSpec, at: Watermark, numbers: np.dtype[Any]) -> Any:
-    """The number of the slide in progress at a time."""
-    return slide_grid.open_slide(window, np.array([at], numbers))[0]
+def next_end(rows: Any, rule: WindowRule) -> Any:
+    """The row after which the slide in progress ends, for a key with this number of rows."""
+    return (rows // int(rule.every) + 1) * int(rule.every)
 
 
 def shorter(window: WindowSpec, bound_query: BoundQuery, last: Length) -> float:
     """The size of a shorter range. Raises ValueError if the window is not one that a shorter range can be cut from."""
-    if window.kind == "count" and window.slide == "row":
+    if window.rule.measure == "rows" and window.slide == "row":
         if isinstance(last, bool) or not hasattr(last, "__index__") or not 1 <= int(last) <= int(window.size or 1):
             raise ValueError(f"last= of lookup() is a number of rows from 1 to {window.size}; got {last!r}")
         return int(last)
-    if window.kind == "time" and window.slide == "row" and bound_query.time is not None:
+    if window.rule.in_time and window.slide == "row" and bound_query.time is not None:
         size = bound_query.time.number(length("last= of lookup()", last), "last= of lookup()")
         if not 0 < size <= (window.size or 0):
             raise ValueError(f"last= of lookup() is at most the window's size, {window.window!r}; got {last!r}")

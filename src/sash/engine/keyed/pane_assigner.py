@@ -20,7 +20,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sash.columns import slide_grid
 from sash.columns.arrow_arrays import all_true
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
@@ -29,9 +28,10 @@ from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers
 from sash.kernels.loops.bound_kernel import Elements
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_panes
-from sash.kernels.loops.window_loops import NEVER, bound_starts, due_slides, next_slides
+from sash.kernels.loops.window_loops import NEVER, bound_places, due_slides, next_slides
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.stores import PageError
+from sash.windows import rules
 
 
 class AskedSlides(NamedTuple):
@@ -107,7 +107,8 @@ class PaneAssigner(ArenaAssigner):
 
     def assign(self, rows: StepRows) -> PanePositions:
         count = len(rows)
-        cuts = np.ascontiguousarray(slide_grid.cuts(self.windows, self.coordinate(rows)), self.cut_type)
+        cuts = rules.cuts([window.rule for window in self.windows], self.coordinate(rows))
+        cuts = np.ascontiguousarray(cuts, self.cut_type)
         pos, begin, fresh = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.bool_)
         lows = self.table.wide[f"{self.name}.low"]
         single, heads = self.elements == "rows", self.arena.heads
@@ -123,7 +124,7 @@ class PaneAssigner(ArenaAssigner):
         """Write the coordinates of new panes: their edges, and the times of their first rows."""
         self.arena.columns["low"][places] = cuts
         for w in self.of_grids:
-            self.arena.columns["first", w][places] = slide_grid.last_end(self.windows[w], cuts, strict=False) + 1
+            self.arena.columns["first", w][places] = self.windows[w].rule.last_end(cuts, strict=False) + 1
 
     def load_newest(self, slots: Ints, cuts: Numbers) -> None:
         """Load the edges of the newest panes of slots."""
@@ -148,10 +149,10 @@ class PaneAssigner(ArenaAssigner):
         if counts is not None:  # results of expired keys come first
             restarts = np.flatnonzero(rows.restarts)
             counts = counts[restarts]
-            limits = slide_grid.last_slide(window, rows.time[restarts])
+            limits = window.rule.last_slide(rows.time[restarts])
             asked.append(AskedSlides(rows.slots[restarts], limits, assigned.pos[restarts], True))
         for ending in endings:
-            limits = np.full(len(ending.slots), limit(window, ending.now, self.numbers))
+            limits = np.full(len(ending.slots), limit(window.rule, ending.now, self.numbers))
             asked.append(AskedSlides(ending.slots, limits, self.backs(ending.slots), False))
         parts = [self._due(members, one) for one in asked]
         restarted = None
@@ -165,8 +166,8 @@ class PaneAssigner(ArenaAssigner):
         k, los = _joined([part.numbers for part in parts]), _joined([part.los for part in parts])
         his = _joined([part.his for part in parts])
         longest = WindowRanges(
-            self.places[members[0]], slots, all_true(len(slots)), slide_grid.starts(window, k),
-            slide_grid.ends(window, k), k, None, los[0], his, restarted=restarted, by_slide=True, all_on=True,
+            self.places[members[0]], slots, all_true(len(slots)), window.rule.starts(k),
+            window.rule.ends(k), k, None, los[0], his, restarted=restarted, by_slide=True, all_on=True,
             every_lo=los[0],
         )  # fmt: skip
         return {w: self._shorter(w, longest, los[i]) if i else longest for i, w in enumerate(members)}
@@ -210,18 +211,18 @@ class PaneAssigner(ArenaAssigner):
 
     def _grid(self, w: int, of: Ints, backs: Ints) -> tuple[Any, ...]:
         """The grid of a window for loops over slots with panes before the positions `backs`."""
-        window, heads = self.windows[w], self.arena.heads
-        if window.grid is None:
-            return slide_grid.scalars(window, self.cut_type)
+        rule, heads = self.windows[w].rule, self.arena.heads
+        if rule.calendar_grid is None:
+            return rule.scalars(self.cut_type)
         start, _, number = self.columns(w)
         some = np.flatnonzero(heads[of, start] < backs)
         if not len(some):
-            return slide_grid.scalars(window, self.cut_type)
+            return rule.scalars(self.cut_type)
         first, last = self.located(of[some], heads[of[some], start]), self.located(of[some], backs[some] - 1)
         begun = heads[of[some], number]
         least = np.where(begun == -NEVER, self.arena.columns["first", w][first], begun).min()
-        greatest = slide_grid.last_start(window, self.arena.columns["low"][last].max(keepdims=True), strict=False)[0]
-        return slide_grid.scalars(window, self.cut_type, int(least), int(max(greatest, least)) + 1)
+        greatest = rule.last_start(self.arena.columns["low"][last].max(keepdims=True), strict=False)[0]
+        return rule.scalars(self.cut_type, int(least), int(max(greatest, least)) + 1)
 
     def columns(self, w: int) -> tuple[int, int, int]:
         """The columns of a head for a window: its first pane, the pane after its last, its next slide."""
@@ -248,7 +249,6 @@ class CountedPanes(PaneAssigner):
 
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
-        self.windows = [replace(window, closed="left", offset=0) for window in self.windows]
         self.arena.add("first row", self.numbers)
 
     @property
@@ -270,18 +270,19 @@ class CountedPanes(PaneAssigner):
         assert ends is not None
         slots, his, begin = rows.slots[ends], assigned.pos[ends] + 1, assigned.begin[ends]
         stop = rows.ordinal[ends] + 1
-        start = stop - int(window.size or 1)
+        start = stop - window.rule.rows[0]
         los = np.empty(len(slots), np.int64)
         heads, lows = self.arena.heads, self.arena.columns["low"]
-        arguments = (slots, begin, his, start, True, heads, self.start_column(w), lows, los)
-        call_loop(bound_starts, lows.dtype.str, arguments)
+        from_there = rules.bound(0, lows.dtype, inclusive=True)
+        arguments = (slots, start, begin, his, from_there, heads, self.start_column(w), lows, los)
+        call_loop(bound_places, lows.dtype.str, arguments)
         on = start >= 0 if window.full else np.ones(len(slots), np.bool_)
         bounds: tuple[Numbers, Numbers] = np.maximum(start, 0), stop
         if self.bound_query.time is not None:
             firsts = self.arena.columns["first row"][self.located(slots, los)] if len(los) else start
             bounds = firsts, rows.time[ends]
         return WindowRanges(
-            self.places[w], slots, on, *bounds, stop // int(window.every or 1), None, los, his,
+            self.places[w], slots, on, *bounds, stop // int(window.rule.every), None, los, his,
             restarted=None if rows.restarted is None else rows.restarted[ends], error_rows=ends,
         )  # fmt: skip
 

@@ -33,15 +33,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.aggregators.amta import AMTA
-from sash.columns import slide_grid
 from sash.columns.aggregate_batch import InputReader
 from sash.columns.arrow_arrays import all_true, array
 from sash.columns.input_encoding import CODED, encodings_of, kinds_of, numbers
 from sash.columns.keys import decode
 from sash.columns.row_errors import decreasing
-from sash.columns.time_numbers import MOST_ROWS, beyond, later, moved_bounds, moved_times, threshold
+from sash.columns.time_numbers import beyond
 from sash.engine.keyed.arena import Arena, SlotStructures
-from sash.engine.keyed.slot_table import ColumnName, SlotTable
+from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.window_assigner import (
     ArenaAssigner,
@@ -50,7 +49,6 @@ from sash.engine.keyed.window_assigner import (
     emitting,
     limit,
     lower_due,
-    time_starts_of,
 )
 from sash.kernels.jit.numba_struct import StructSpec
 from sash.kernels.jit.policy_monoid import OrNone, joined, policy_monoid, split, watched
@@ -63,12 +61,10 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import (
     NEVER,
-    bound_starts,
+    bound_places,
     count_starts,
     pending_slides,
     shifted_rows,
-    shifted_times,
-    time_starts,
 )
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.custom import Custom
@@ -78,6 +74,7 @@ from sash.plan.types import value_type
 from sash.stores import codec
 from sash.stores.codec import state_codec
 from sash.windows import Policy
+from sash.windows.rules import WindowRule, later
 
 # --- Policy windows ---
 
@@ -208,28 +205,6 @@ class PlacedAt(NamedTuple):
     stops: Ints
 
 
-class ShiftedWindow:
-    """A shifted Time or Count window over an arena; heads have its last start and, for Time, its last end."""
-
-    def __init__(self, window: WindowSpec, arena: Arena, start: int, end: int) -> None:
-        self.window, self.arena, self.columns = window, arena, (start, end)
-        self.behind, self.ahead = (int(min(max(by, -MOST_ROWS), MOST_ROWS)) for by in (window.behind, window.shift))
-
-    def ranges(self, rows: PlacedAt) -> tuple[Ints, Ints]:
-        """The elements [lo, hi) of the windows of rows that are in order within each slot."""
-        heads, count = self.arena.heads, len(rows.slots)
-        los, his = np.empty(count, np.int64), np.empty(count, np.int64)
-        if self.window.kind == "count":
-            given = (rows.slots, rows.pos, rows.begin, rows.stops, self.behind, self.ahead)
-            call_loop(shifted_rows, "", (*given, heads, self.columns[0], los, his))
-            return los, his
-        values = self.arena.columns["time"]
-        bounds = (rows.begin, rows.stops, *moved_bounds(self.window, values.dtype))
-        arguments = (rows.slots, *moved_times(self.window, rows.time), *bounds, heads, self.columns, values, los, his)
-        call_loop(shifted_times, values.dtype.str, arguments)
-        return los, his
-
-
 # --- Row assigner ---
 
 WindowEnds = tuple[Ints, Ints, Ints]
@@ -275,29 +250,28 @@ class RowAssigner(ArenaAssigner):
         for w, window in enumerate(self.windows):
             if window.slide == "time":
                 self.pending[w] = self.first + len(places) + self.cursors + 2 * len(self.pending)
-        self.deltas = {str(s.column): s.axis for s in self.windows if s.kind == "delta" and s.axis is not None}
+        self.deltas = {str(s.rule.measured): s.axis for s in self.windows if s.rule.measured and s.axis is not None}
         for column, axis in self.deltas.items():
             self.arena.add(("delta", column), np.int64 if axis.kind == "int" else np.float64)
-        of_time = all(window.kind == "time" for window in self.windows)
+        of_time = all(window.rule.in_time for window in self.windows)
         self.reach = max(window.behind for window in self.windows) if of_time else None
         """How long a row is needed; None if there is no fixed time."""
         end = self.first + len(places) + self.cursors + 2 * slides
-        self.shifted = {
-            w: ShiftedWindow(self.windows[w], self.arena, self.start_column(w), end + i) for i, w in enumerate(shifted)
-        }
+        self.shifted = {w: end + i for i, w in enumerate(shifted)}
+        """By shifted window: the column with its last end, which one that is measured in rows does not use."""
         by_size = sorted(range(len(places)), key=lambda w: -(self.windows[w].size or 0))
         self._ranks = {w: rank for rank, w in enumerate(by_size)}
-        self.closed_start = any(window.closed in ("left", "both") for window in self.windows)
+        self.closed_start = any(window.rule.closed_start for window in self.windows if window.rule.in_time)
         self.policies = {
             w: PolicyWindow(window, self.arena, self.start_column(w), f"{name}.policy{w}", table)
             for w, window in enumerate(self.windows)
-            if window.kind == "policy"
+            if window.rule.measure == "policy"
         }
 
     @staticmethod
     def is_shifted(window: WindowSpec) -> bool:
         """Does a window not end at its row?"""
-        return window.shift != 0
+        return window.rule.is_moved
 
     def assign(self, rows: StepRows) -> RowPositions:
         arena, slots, time = self.arena, rows.slots, rows.time
@@ -345,37 +319,34 @@ class RowAssigner(ArenaAssigner):
         `block`: room for the starts at all rows. Those of all windows lie in one array by size, as loops over sizes
         read them.
         """
-        window = self.windows[w]
+        window, rule = self.windows[w], self.windows[w].rule
         ends = emitting(window, rows)
         slots, pos, begin, time, stop = rows.slots, assigned.pos, assigned.begin, rows.time, assigned.stop
         if ends is not None:
             slots, pos, begin, time, stop = slots[ends], pos[ends], begin[ends], time[ends], stop[ends]
         los = block if len(slots) == len(block) else np.empty(len(slots), np.int64)
         if w in self.shifted:
-            los, his = self.shifted[w].ranges(PlacedAt(slots, pos, time, begin, self.backs(slots)))
-        elif window.kind == "time":
-            his = self._up_to_peers(window, rows, assigned, ends)
-            self._bound(w, (slots, begin, his), time, "time", los)
-        elif window.kind == "count":
+            los, his = self.shifted_ranges(w, PlacedAt(slots, pos, time, begin, self.backs(slots)))
+        elif rule.measure == "values":
+            values = time
+            if rule.column is not None:
+                values = assigned.delta_values[rule.column]
+                values = values if ends is None else values[ends]
+            his = self._up_to_peers(rule, rows, assigned, ends) if rule.peers else stop
+            self._bound(w, (slots, begin, his), values, los)
+        elif rule.measure == "rows":
             his = stop
-            arguments = (slots, begin, his, int(window.size or 1), self.arena.heads, self.start_column(w), los)
-            call_loop(count_starts, "", arguments)
-        elif window.kind == "delta":
-            his, values = stop, assigned.delta_values[str(window.column)]
-            values = values if ends is None else values[ends]
-            self._bound(w, (slots, begin, his), values, ("delta", str(window.column)), los)
+            call_loop(count_starts, "", (slots, begin, his, rule.rows[0], self.arena.heads, self.start_column(w), los))
         else:
             his, los = stop, self.policies[w].enforce(rows, assigned.pos, assigned.begin)
             los = los if ends is None else los[ends]
-        on = his - los >= int(window.size or 1) if window.full else all_true(len(slots))
+        on = his - los >= rule.full if rule.full else all_true(len(slots))
         starts, stops, ident = time, time, pos
         error_rows = ends
         restarted = rows.restarted if rows.restarted is None or ends is None else rows.restarted[ends]
         if window.slide != "row":
-            starts = self._times(slots, np.minimum(los, pos))
-            if window.kind == "time":
-                starts = time_starts_of(window, time)
-            ident = (pos - begin + 1) // int(window.every or 1)
+            starts = rule.starts_before(time) if rule.in_time else self._times(slots, np.minimum(los, pos))
+            ident = (pos - begin + 1) // int(rule.every)
             some = los < his  # an empty slide has no result
             if not some.all():
                 slots, ident, los, his = (part[some] for part in (slots, ident, los, his))
@@ -386,28 +357,46 @@ class RowAssigner(ArenaAssigner):
             all_on=not window.full,
         )  # fmt: skip
 
-    def _up_to_peers(self, window: WindowSpec, rows: StepRows, assigned: RowPositions, ends: Ints | None) -> Ints:
-        """The position after each window's last row: peers are included, or excluded with an open end."""
-        with_peers = window.closed in ("right", "both")
-        peer = rows.last_peer if with_peers else rows.first_peer
-        if peer is None:
-            found = assigned.stop if with_peers else assigned.pos
-            return found if ends is None else found[ends]
-        return assigned.pos[peer if ends is None else peer[ends]] + with_peers
+    def shifted_ranges(self, w: int, rows: PlacedAt) -> tuple[Ints, Ints]:
+        """The elements [lo, hi) of a shifted window at rows that are in order within each slot."""
+        rule, count = self.windows[w].rule, len(rows.slots)
+        los, his = np.empty(count, np.int64), np.empty(count, np.int64)
+        if rule.measure == "rows":
+            given = (rows.slots, rows.pos, rows.begin, rows.stops, *rule.rows)
+            call_loop(shifted_rows, "", (*given, self.arena.heads, self.start_column(w), los, his))
+            return los, his
+        values = self.arena.columns["time"]
+        highs = rule.origins(rows.time)[1]
+        arguments = (
+            rows.slots,
+            highs,
+            rows.begin,
+            rows.stops,
+            rule.end,
+            self.arena.heads,
+            self.shifted[w],
+            values,
+            his,
+        )
+        call_loop(bound_places, values.dtype.str, arguments)
+        self._bound(w, (rows.slots, rows.begin, his), rows.time, los)
+        return los, his
 
-    def _bound(self, w: int, ends: WindowEnds, at: Numbers, name: ColumnName, los: Ints) -> None:
+    def _up_to_peers(self, rule: WindowRule, rows: StepRows, assigned: RowPositions, ends: Ints | None) -> Ints:
+        """The position after each window's last row: peers are included, or excluded with an open end."""
+        peer = rows.last_peer if rule.closed_end else rows.first_peer
+        if peer is None:
+            found = assigned.stop if rule.closed_end else assigned.pos
+            return found if ends is None else found[ends]
+        return assigned.pos[peer if ends is None else peer[ends]] + rule.closed_end
+
+    def _bound(self, w: int, ends: WindowEnds, at: Numbers, los: Ints) -> None:
         """Write the starts of windows measured on a column of the arena to `los`; `at`: its value at their ends."""
-        values, (slots, begin, his) = self.arena.columns[name], ends
-        column, window = self.start_column(w), self.windows[w]
-        open_start = window.kind == "delta" or window.closed in ("right", "neither")
-        if window.calendar_size is not None:
-            least = window.calendar_size.before(at)
-            arguments: Any = (slots, begin, his, least, not open_start, self.arena.heads, column, values, los)
-            call_loop(bound_starts, self.kind, arguments)
-            return
-        bound = threshold(window.size or 0, values.dtype, open_start)
-        arguments = (slots, at, begin, his, *bound, self.arena.heads, column, values, los)
-        call_loop(time_starts, values.dtype.str, arguments)
+        rule, (slots, begin, his) = self.windows[w].rule, ends
+        values = self.arena.columns["time" if rule.column is None else ("delta", rule.column)]
+        lows, _ = rule.origins(at)
+        arguments = (slots, lows, begin, his, rule.start, self.arena.heads, self.start_column(w), values, los)
+        call_loop(bound_places, values.dtype.str, arguments)
 
     def _times(self, slots: Ints, pos: Ints) -> Numbers:
         return self.arena.columns["time"][self.located(slots, pos)]
@@ -416,8 +405,8 @@ class RowAssigner(ArenaAssigner):
         self, w: int, rows: StepRows, assigned: RowPositions, endings: Sequence[Ending]
     ) -> WindowRanges:
         """The slides of a Count window with slides in time: those that a later row ends, then those that W ends."""
-        window, heads, column = self.windows[w], self.arena.heads, self.pending[w]
-        number = slide_grid.open_slide(window, rows.time)
+        rule, heads, column = self.windows[w].rule, self.arena.heads, self.pending[w]
+        number = rule.open_slide(rows.time)
         out = tuple(np.empty(len(rows), np.int64) for _ in range(5))
         arguments = (rows.slots, number, assigned.pos, assigned.begin, heads, column, out)
         count = call_loop(pending_slides, "", arguments)
@@ -426,15 +415,15 @@ class RowAssigner(ArenaAssigner):
         counted = [] if rows.restarted is None else [rows.restarted[by] - rows.restarts[by]]
         for ending in endings:
             k = heads[ending.slots, column]
-            of = ending.slots[k <= limit(window, ending.now, self.numbers)]
+            of = ending.slots[k <= limit(rule, ending.now, self.numbers)]
             parts.append((of, heads[of, column], heads[of, BACK], heads[of, column + 1]))
             heads[of, column] = NEVER
             if counted:
                 counted.append(rows.restarted_of(of))  # type: ignore[arg-type]
         slots, k, his, begin = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        los = np.maximum(his - int(window.size or 1), begin)
-        on = his - begin >= int(window.size or 1) if window.full else np.ones(len(slots), np.bool_)
-        ended = slide_grid.ends(window, k)
+        los = np.maximum(his - rule.rows[0], begin)
+        on = his - begin >= rule.full if rule.full else np.ones(len(slots), np.bool_)
+        ended = rule.ends(k)
         restarted = np.concatenate(counted) if counted else None
         return WindowRanges(
             self.places[w], slots, on, self._times(slots, los), ended, k, None, los, his, restarted=restarted
@@ -446,13 +435,13 @@ class RowAssigner(ArenaAssigner):
         for w, column in self.pending.items():
             k = self.arena.heads[slots, column]
             waits = k < NEVER
-            end = slide_grid.ends(self.windows[w], np.where(waits, k, 0)).astype(self.numbers)
+            end = self.windows[w].rule.ends(np.where(waits, k, 0)).astype(self.numbers)
             lower_due(due, is_due, waits, end)
 
     def retain(self, slots: Ints) -> None:
         heads = self.arena.heads
         for w in self.pending:
-            start = heads[slots, BACK] - int(self.windows[w].size or 1)
+            start = heads[slots, BACK] - self.windows[w].rule.rows[0]
             heads[slots, self.start_column(w)] = np.maximum(start, heads[slots, BEGIN])
         super().retain(slots)
 
@@ -462,11 +451,11 @@ class RowAssigner(ArenaAssigner):
         for w, window in enumerate(self.windows):
             if w in self.shifted or w in self.pending:
                 continue
-            if window.kind == "count":
-                start = np.maximum(back - int(window.size or 1), begin)
+            if window.rule.measure == "rows":
+                start = np.maximum(back - window.rule.rows[0], begin)
                 heads[slots, self.start_column(w)] = np.maximum(heads[slots, self.start_column(w)], start)
-            elif window.kind == "time":
-                self._bound(w, (slots, begin, back), self.last(slots), "time", np.empty(len(slots), np.int64))
+            elif window.rule.in_time:
+                self._bound(w, (slots, begin, back), self.last(slots), np.empty(len(slots), np.int64))
 
     @property
     def key_lifetime(self) -> Number | None:

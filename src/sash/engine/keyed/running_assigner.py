@@ -17,10 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.columns import slide_grid
 from sash.columns.arrow_arrays import all_false
 from sash.columns.keys import decode
-from sash.columns.time_numbers import Watermark, beyond, is_gap, later
+from sash.columns.time_numbers import Watermark, beyond
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.window_assigner import AssignedRows, Ending, WindowAssigner, emitting, limit, lower_due
@@ -30,6 +29,7 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE, run_windows
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.windows.rules import is_gap, later
 
 
 @dataclass(slots=True)
@@ -64,21 +64,22 @@ class RunningAssigner(WindowAssigner):
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         super().__init__(bound_query, places, table, name)
         self.window = self.windows[0]
+        self.rule = self.window.rule
         table.add(f"{name}.heads", np.int64, [0, 0, NEVER, 0])
         table.add(f"{name}.start", self.numbers, 0)
 
     def assign(self, rows: StepRows) -> RunningReads:
         count, window = len(rows), self.window
         begins, marks = rows.restarts, all_false(count)
-        if window.kind == "session":
-            begins = begins | ((rows.ordinal > 0) & is_gap(window.size or 0, rows.time, rows.previous))
-        elif window.kind == "punctuation":
-            marks = decode(rows.column(str(window.column))).fill_null(False).to_numpy(zero_copy_only=False)
+        if self.rule.gap is not None:
+            begins = begins | ((rows.ordinal > 0) & is_gap(self.rule.gap, rows.time, rows.previous))
+        elif self.rule.column is not None:
+            marks = decode(rows.column(self.rule.column)).fill_null(False).to_numpy(zero_copy_only=False)
             marks = np.ascontiguousarray(marks)
         wanted, ends = self._wanted(rows, marks)
         numbers = np.zeros(0, np.int64)
         if window.slide == "time":
-            numbers = slide_grid.open_slide(window, rows.time)
+            numbers = self.rule.open_slide(rows.time)
         fresh = np.empty(count, np.bool_)
         out = tuple(np.empty(2 * count, np.int64) for _ in range(5))
         starts = np.empty(2 * count, self.numbers)
@@ -95,12 +96,12 @@ class RunningAssigner(WindowAssigner):
         """The rows after which results are read, and the rows they belong to (None: all)."""
         wanted = np.zeros(len(rows), np.int8)
         if self.window.slide == "close":
-            wanted[:] = np.where(marks, 1, 0) if self.window.kind == "punctuation" else 2
+            wanted[:] = np.where(marks, 1, 0) if self.rule.gap is None else 2
             return wanted, None
         if self.window.slide == "time":
             return wanted, None
         ends = emitting(self.window, rows)
-        peer = rows.last_peer if self.window.kind != "punctuation" else None
+        peer = rows.last_peer if self.rule.peers else None
         if ends is None and peer is None:
             wanted[:] = 1
         else:
@@ -126,10 +127,9 @@ class RunningAssigner(WindowAssigner):
         return np.concatenate([found, rows.restarted_of(of)])
 
     def _at_rows(self, rows: StepRows, assigned: RunningReads) -> WindowRanges:
-        window = self.window
         number = np.zeros(len(rows), np.int64)
         number[assigned.row] = np.arange(len(assigned.row))
-        peer = rows.last_peer if window.kind != "punctuation" else None
+        peer = rows.last_peer if self.rule.peers else None
         at = np.arange(len(rows)) if assigned.ends is None else assigned.ends
         results = None if peer is None and assigned.ends is None else number[at if peer is None else peer[at]]
         chosen = slice(None) if results is None else results
@@ -137,7 +137,7 @@ class RunningAssigner(WindowAssigner):
         starts = assigned.starts[chosen]
         if self.bound_query.time is None:
             starts, ends = assigned.opened[chosen], rows.ordinal[at] + 1
-        ident = (rows.ordinal[at] + 1) // int(window.every or 1)
+        ident = (rows.ordinal[at] + 1) // int(self.rule.every)
         on = np.ones(len(at), np.bool_)
         return WindowRanges(
             self.places[0], rows.slots[at], on, starts, ends, ident, results, None, of, assigned.after,
@@ -146,10 +146,10 @@ class RunningAssigner(WindowAssigner):
 
     def _closed(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> WindowRanges:
         """The complete windows: a later row or the watermark ends sessions, the last row ends punctuated windows."""
-        window = self.window
-        last = rows.previous[assigned.row] if window.kind == "session" else rows.time[assigned.row]
+        gap = self.rule.gap
+        last = rows.time[assigned.row] if gap is None else rows.previous[assigned.row]
         parts = [(assigned.after, assigned.of, assigned.starts, last, assigned.opened)]
-        if window.kind == "session":
+        if gap is not None:
             heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
             for ending in endings:
                 of = ending.slots[heads[ending.slots, OPEN] != 0]
@@ -158,7 +158,7 @@ class RunningAssigner(WindowAssigner):
                 parts.append((np.full(len(of), len(rows)), of, stamps[of], self.last(of), heads[of, ROW]))
                 heads[of, OPEN] = 0
         after, of, starts, last, opened = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        ends = later(last, window.size or 0) if window.kind == "session" else last
+        ends = last if gap is None else later(last, gap)
         if self.bound_query.time is None:
             starts, ends = opened, rows.ordinal[assigned.row] + 1
         on = np.ones(len(of), np.bool_)
@@ -167,19 +167,19 @@ class RunningAssigner(WindowAssigner):
 
     def has_ended(self, now: Watermark, last: Numbers) -> Flags:
         """Has a session ended whose last row was at `last`?"""
-        return is_gap(self.window.size or 0, np.asarray(now, last.dtype), last)
+        return is_gap(self.rule.gap or 0, np.asarray(now, last.dtype), last)
 
     def _at_slides(self, rows: StepRows, assigned: RunningReads, endings: Sequence[Ending]) -> WindowRanges:
         heads, stamps = self.table[f"{self.name}.heads"], self.table[f"{self.name}.start"]
         parts = [(assigned.after, assigned.of, assigned.starts, assigned.slide)]
         for ending in endings:
             k = heads[ending.slots, SLIDE]
-            of = ending.slots[k <= limit(self.window, ending.now, self.numbers)]
+            of = ending.slots[k <= limit(self.rule, ending.now, self.numbers)]
             parts.append((np.full(len(of), len(rows)), of, stamps[of], heads[of, SLIDE]))
             heads[of, SLIDE] = NEVER
         after, of, starts, k = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         on = np.ones(len(of), np.bool_)
-        restarted, ends = self._restarted_of(rows, assigned, of[len(assigned.after) :]), slide_grid.ends(self.window, k)
+        restarted, ends = self._restarted_of(rows, assigned, of[len(assigned.after) :]), self.rule.ends(k)
         return WindowRanges(self.places[0], of, on, starts, ends, k, after=after, his=of, restarted=restarted)
 
     def is_open(self, slots: Ints) -> Flags:
@@ -200,32 +200,32 @@ class RunningAssigner(WindowAssigner):
         heads, window = self.table[f"{self.name}.heads"], self.window
         heads[slot, OPEN], heads[slot, ROW] = 1, 0
         if window.slide == "time":
-            heads[slot, SLIDE] = slide_grid.open_slide(window, np.array([last], self.numbers))[0]
+            heads[slot, SLIDE] = self.rule.open_slide(np.array([last], self.numbers))[0]
         self.table[f"{self.name}.start"][slot] = start
 
     # ---- retention ----
 
     def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
         heads = self.table[f"{self.name}.heads"]
-        if self.window.slide == "close" and self.window.kind == "session":
+        if self.window.slide == "close" and self.rule.gap is not None:
             waits = heads[slots, OPEN] != 0
             end = self._session_end(slots)
         elif self.window.slide == "time":
             k = heads[slots, SLIDE]
             waits = k < NEVER
-            end = slide_grid.ends(self.window, np.where(waits, k, 0)).astype(self.numbers)
+            end = self.rule.ends(np.where(waits, k, 0)).astype(self.numbers)
         else:
             return
         lower_due(due, is_due, waits, end)
 
     def _session_end(self, slots: Ints) -> Numbers:
         """The first watermark at which no row can join the session of a slot: a row at last + gap still does."""
-        return beyond(later(self.last(slots), self.window.size or 0))
+        return beyond(later(self.last(slots), self.rule.gap or 0))
 
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
-        if self.window.kind == "session":
+        if self.rule.gap is not None:
             np.maximum(expiry, self._session_end(slots), out=expiry)
-        elif self.window.kind == "punctuation":
+        elif self.rule.column is not None:
             expires &= self.table[f"{self.name}.heads"][slots, CLOSED] != 0
         else:
             expires[:] = False

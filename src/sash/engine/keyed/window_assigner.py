@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sash.columns import slide_grid
-from sash.columns.time_numbers import MOST_ROWS, Watermark, below, saturating, time_type
+from sash.columns.time_numbers import Watermark, saturating, time_type
 from sash.engine.keyed.arena import SMALL, Arena
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
@@ -35,6 +34,7 @@ from sash.kernels.loops.timer_loops import needed_until, retain
 from sash.kernels.loops.window_loops import NEVER
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
+from sash.windows.rules import WindowRule
 
 NO_LIMIT = NEVER - 1
 """The limit of slides if all of them are due."""
@@ -83,7 +83,7 @@ class WindowAssigner(ABC):
     def __init__(self, bound_query: BoundQuery, places: Sequence[int], table: SlotTable, name: str) -> None:
         self.bound_query, self.table, self.name = bound_query, table, name
         self.places = tuple(places)
-        self.windows = [_bounded(bound_query.windows[place]) for place in places]
+        self.windows = [bound_query.windows[place] for place in places]
         self.numbers = time_type(bound_query)
         self.kind = self.numbers.str
         self.arena: Arena | None = None
@@ -168,31 +168,15 @@ class ArenaAssigner(WindowAssigner):
         return self.arena.heads[slots, BACK]
 
 
-def _bounded(window: WindowSpec) -> WindowSpec:
-    """The window with its numbers of rows limited to MOST_ROWS."""
-    size = min(window.size, MOST_ROWS) if window.kind == "count" and window.size is not None else window.size
-    every = min(window.every, MOST_ROWS) if window.slide == "rows" and window.every is not None else window.every
-    return replace(window, size=size, every=every)
-
-
 def emitting(window: WindowSpec, rows: StepRows) -> Ints | None:
     """The rows at which a window that slides by rows has a result; None: all."""
     if window.slide == "row":
         return None
-    return np.flatnonzero((rows.ordinal + 1) % int(window.every or 1) == 0)
+    return np.flatnonzero((rows.ordinal + 1) % int(window.rule.every) == 0)
 
 
-def time_starts_of(window: WindowSpec, ends: Numbers) -> Numbers:
-    """The starts of Time windows that end at these times; integers saturate."""
-    return (
-        below(ends, window.size or 0, open_start=False)
-        if window.calendar_size is None
-        else window.calendar_size.before(ends)
-    )
-
-
-def limit(window: WindowSpec, now: Watermark, numbers: np.dtype[Any]) -> int:
+def limit(rule: WindowRule, now: Watermark, numbers: np.dtype[Any]) -> int:
     """The number of the last slide that is due at a watermark; None: all slides are due."""
     if now is None:
         return NO_LIMIT
-    return int(slide_grid.last_slide(window, np.array([now], numbers))[0])
+    return int(rule.last_slide(np.array([now], numbers))[0])

@@ -36,7 +36,7 @@ from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.bound_kernel import AggregateError
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING
-from sash.kernels.loops.eager_windows import COUNT, DELTA, SLOT
+from sash.kernels.loops.eager_windows import COUNT, SLOT
 from sash.plan.planner import Plan
 from sash.plan.time_axis import Number
 
@@ -208,9 +208,9 @@ class EagerEngine:
 
     def _require_rising(self, change: RowChanges) -> None:
         rows, done = self.state.rows, set()
-        for place, rule in enumerate(self.state.rules.rules):
-            name = str(rule.window.column)
-            if rule.kind != DELTA or name in done:
+        for place, own in enumerate(self.state.rules.windows):
+            name = str(own.window.column)
+            if not own.rule.measured or name in done:
                 continue
             done.add(name)
             arguments = (change.new.slots, change.reached(), rows.heads, rows.lists, self.state.rules.tables, place)

@@ -116,7 +116,7 @@ class RowResults:
 
     def __init__(self, state: EagerState, flags: bool) -> None:
         self.state, self.flags = state, flags
-        self.windows = len(state.rules.rules)
+        self.windows = len(state.rules.windows)
         self.projector = Projector(state.bound_query)
         self.cells = compared_cells(state.bound_query, state.bound_query.projection.outputs)
         self._buffers = np.empty(256, np.int64), np.empty(256, np.int64)

@@ -26,7 +26,7 @@ from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed.chunk_log import CodeMapping, RowLog
 from sash.engine.keyed.rank_labels import RankLabels
 from sash.engine.keyed.value_encoder import is_wasteful
-from sash.engine.revise.eager_rules import WindowRules
+from sash.engine.revise.eager_rules import WindowTables
 from sash.kernels.loops import eager_order
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE
@@ -219,7 +219,7 @@ class RowFollower(Protocol):
 class OrderedRows:
     """The rows of all slots."""
 
-    def __init__(self, bound_query: BoundQuery, rules: WindowRules, schema: pa.Schema) -> None:
+    def __init__(self, bound_query: BoundQuery, rules: WindowTables, schema: pa.Schema) -> None:
         self.bound_query, self.rules, self.numbers = bound_query, rules, rules.numbers
         self.kind = self.numbers.str
         axis = bound_query.time
@@ -235,9 +235,9 @@ class OrderedRows:
         self.labels, self.arrival, self.revision, self.slot_of = (np.zeros(0, np.int64) for _ in range(4))
         self.times = np.zeros(0, self.numbers)
         self.tie_codes = np.zeros((0, 2 * len(bound_query.ties)), np.int64)
-        self.delta_ints = np.zeros((0, rules.delta_ints + len(rules.calendars)), np.int64)
-        self.delta_floats = np.zeros((0, len(rules.deltas) - rules.delta_ints))
-        self.axes = {str(w.column): w.axis for w in bound_query.windows if w.kind == "delta"}
+        self.delta_ints = np.zeros((0, rules.ints + len(rules.calendars)), np.int64)
+        self.delta_floats = np.zeros((0, len(rules.measured) - rules.ints))
+        self.axes = {str(w.column): w.axis for w in bound_query.windows if w.rule.measured}
         names = schema.names if bound_query.per_row else list(bound_query.ties)
         self.columns = RowColumns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
         self.free, self.free_count, self.numbered = np.zeros(0, np.int64), 0, 0
@@ -260,8 +260,8 @@ class OrderedRows:
 
     @property
     def deltas(self) -> dict[str, NDArray[Any]]:
-        """The values of the columns of Delta windows, by row number."""
-        found = self.rules.deltas.items()
+        """The values of the columns that windows are measured on, by row number."""
+        found = self.rules.measured.items()
         return {name: (self.delta_floats if of_floats else self.delta_ints)[:, at] for name, (of_floats, at) in found}
 
     def run(self, kernel: Any, *arguments: Any) -> Any:
@@ -275,7 +275,7 @@ class OrderedRows:
     # ---- stored rows ----
 
     def load(self, rids: Ints, arrival: Ints, revision: Ints, deltas: Mapping[str, NDArray[Any]]) -> None:
-        """Load attributes of rows by number; `deltas` has the values of each column of a Delta window."""
+        """Load attributes of rows by number; `deltas` has the values of each column that a window is measured on."""
         self.arrival[rids], self.revision[rids] = arrival, revision
         for name, values in self.deltas.items():
             values[rids] = deltas[name]
@@ -328,8 +328,8 @@ class OrderedRows:
     def set_times(self, rids: Ints, time: Numbers) -> None:
         """Set the times of rows, and the starts of their windows of calendar lengths."""
         self.times[rids] = time
-        for rule in self.rules.calendars:
-            self.delta_ints[rids, rule.columns.calendar] = rule.starts(time)
+        for own in self.rules.calendars:
+            self.delta_ints[rids, own.calendar] = own.rule.origins(time)[0] + (not own.rule.closed_start)
 
     def set_revisions(self, rids: Ints, revisions: Ints | int) -> None:
         """Set the revisions of rows."""

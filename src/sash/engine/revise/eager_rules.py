@@ -1,4 +1,4 @@
-"""The windows of a query with emit="eager" as tables of numbers for the loops, with a row for each window."""
+"""The rules of a query's windows as tables of numbers for the loops of emit="eager", with a row for each window."""
 
 from __future__ import annotations
 
@@ -6,134 +6,121 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sash.columns import slide_grid
-from sash.columns.time_numbers import MOST_ROWS, earliest, threshold, time_type
+from sash.columns.time_numbers import earliest, time_type
 from sash.kernels.loops.array_types import Numbers
-from sash.kernels.loops.eager_windows import COUNTED, DELTA, LIFETIME, SESSION, TIME
+from sash.kernels.loops.eager_windows import COUNTED, MEASURED, RUNNING, TIME
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.time_axis import Number
+from sash.windows.rules import WindowRule, bound
 
-KINDS = {"time": TIME, "count": COUNTED, "delta": DELTA, "session": SESSION, "lifetime": LIFETIME}
+KINDS = {"rows": COUNTED, "restarts": RUNNING}
 
 
-class RuleColumns(NamedTuple):
-    """The columns that a window reads, by index; -1 for none."""
+class EagerWindow(NamedTuple):
+    """One window, and the columns that it reads, by index; -1 for none."""
 
+    window: WindowSpec
     forget: int
     """The column of gaps of `forget`."""
     gap: int
     """The column of gaps that bounds the window."""
     calendar: int
     """The column of starts of a window of a calendar length, among the integers of rows."""
+    anchor: int
+    """Its number among the windows that run until they restart; -1 for others."""
 
+    @property
+    def rule(self) -> WindowRule:
+        """Where it begins and ends."""
+        return self.window.rule
 
-class WindowRule:
-    """One window: its kind, its bounds as numbers, and which columns it reads.
+    @property
+    def kind(self) -> int:
+        """How it is measured, as the loops name it."""
+        return KINDS.get(self.rule.measure, TIME if self.rule.in_time else MEASURED)
 
-    `peers`: whether it includes the peers of its last row, or its end; `anchor`: its number among Session and Lifetime
-    windows, -1 for others.
-    """
+    @property
+    def every(self) -> int:
+        """How many rows it slides by; 0 if it does not slide by rows."""
+        return int(self.rule.every) if self.window.slide == "rows" else 0
 
-    def __init__(self, bound_query: BoundQuery, place: int, columns: RuleColumns, anchor: int) -> None:
-        window = self.window = bound_query.windows[place]
-        self.place, self.columns, self.anchor = place, columns, anchor
-        self.numbers = time_type(bound_query)
-        self.kind = KINDS[window.kind]
-        in_time = window.slide == "time"
-        self.peers = window.closed in ("right", "both") if window.kind == "time" or in_time else window.kind != "count"
-        open_start = window.closed in ("right", "neither")
-        at_rows = window.kind == "time" and not in_time
-        size = window.size if window.kind == "time" else 0
-        self.size, self.floor, inclusive = threshold(size or 0, self.numbers, at_rows and open_start)
-        self.inclusive = inclusive if at_rows else not open_start
-        self.open_start = open_start
-        self.count = min(int(window.size or 1), MOST_ROWS) if window.kind == "count" else 0
-        self.every = min(int(window.every or 1), MOST_ROWS) if window.slide == "rows" else 0
+    def ints(self, column: tuple[bool, int]) -> list[Number]:
+        """The integers of the rule, as `eager_windows` defines them; `column`: is it of floats, and its index."""
+        rule, (of_floats, index) = self.rule, column
+        ends = rule.closed_end if rule.in_time or rule.slides_in_time else rule.peers
+        inclusive = rule.closed_start if rule.slides_in_time else rule.widest[3]
+        by, floor = rule.widest[:2] if self.kind == MEASURED and not of_floats else (0, 0)
+        rows = rule.rows[0] if rule.measure == "rows" else 0
+        gaps = [self.gap, self.forget, self.anchor, int(self.window.full)]
+        return [self.kind, ends, inclusive, rows, *gaps, index, of_floats, by, floor, self.calendar]
 
-    def ints(self, delta: int) -> list[Number]:
-        """The integers of the rule, as `eager_windows` defines them; `delta`: the index of its Delta column."""
-        of_floats = self.window.axis is not None and self.window.axis.kind != "int"
-        is_int = self.kind == DELTA and not of_floats
-        size, floor, _ = threshold(self.window.size or 1 if is_int else 1, np.dtype(np.int64), open_start=True)
-        forget, gap, calendar = self.columns
-        gaps = [gap, forget, self.anchor, int(self.window.full)]
-        return [self.kind, self.peers, self.inclusive, self.count, *gaps, delta, of_floats, size, floor, calendar]
+    def numbers(self, least: Number) -> list[Number]:
+        """The start on the time of rows, or of slides, as `eager_windows` defines it."""
+        rule = self.rule
+        if not rule.in_time:
+            return [0, least, least]
+        start = bound(-rule.size, rule.numbers, inclusive=True) if rule.slides_in_time else rule.widest
+        return [*start[:2], least]
 
     def grid(self, times: Numbers) -> tuple[Any, ...]:
         """Whether slides in time include their ends, and their grid around some times, as loops take it."""
         first = last = 0
-        if self.window.grid is not None:
-            first, last = slide_grid.last_slide(self.window, np.array([times.min(), times.max()])).tolist()
-        return self.window.closed == "right", slide_grid.scalars(self.window, self.numbers, first, last + 2)
-
-    def starts(self, time: Numbers) -> Numbers:
-        """The starts of windows of a calendar length that end at rows."""
-        assert self.window.calendar_size is not None
-        return self.window.calendar_size.before(time) + self.open_start
+        if self.rule.calendar_grid is not None:
+            first, last = self.rule.last_slide(np.array([times.min(), times.max()])).tolist()
+        return self.rule.closed_end, self.rule.scalars(times.dtype, first, last + 2)
 
 
-def gap_row(window: WindowSpec | None, forget: Number | None, numbers: np.dtype[Any]) -> list[Number]:
-    """A row of the table of gaps: the gap of a session window, that of `forget`, or both (None: neither)."""
-    gap, gap_floor, _ = threshold(0 if window is None else window.size or 0, numbers, open_start=False)
-    silence, silence_floor, _ = threshold(forget or 0, numbers, open_start=False)
-    has_gap, has_forget = window is not None, forget is not None
-    return [numbers.kind == "f", has_gap, gap, gap_floor, has_forget, silence, silence_floor, earliest(numbers)]
+def gap_row(gap: Number | None, forget: Number | None, numbers: np.dtype[Any]) -> list[Number]:
+    """A row of the table of gaps: the gap of a window, that of `forget`, or both (None: neither)."""
+    found: list[Number] = [numbers.kind == "f"]
+    for one in (gap, forget):
+        by, floor, _, _ = bound(-(one or 0), numbers, inclusive=True)
+        found += [one is not None, -by, floor]
+    return [*found, earliest(numbers)]
 
 
-class WindowRules:
-    """The rules of a query's windows, and the gaps that they need.
+class WindowTables:
+    """The windows of a query, and the gaps that they need.
 
-    With `forget`, row 0 of the gaps is that of `forget` alone; each Session window has a row that combines both.
+    With `forget`, row 0 of the gaps is that of `forget` alone; each window with a gap has a row that combines both.
     """
 
     def __init__(self, bound_query: BoundQuery) -> None:
-        self.numbers = time_type(bound_query)
-        rows: list[list[Number]] = []
-        self.forget_column = -1
-        if bound_query.forget is not None:
-            self.forget_column = 0
-            rows.append(gap_row(None, bound_query.forget, self.numbers))
-        self.deltas = delta_columns(bound_query)
-        """The columns of Delta windows: whether they are floats, and their index among the columns of their kind."""
-        self.delta_ints = sum(not of_floats for of_floats, _ in self.deltas.values())
-        self.rules: list[WindowRule] = []
-        self.calendars: list[WindowRule] = []
-        """The windows of calendar lengths that end at rows; their starts follow the integers of Delta windows."""
-        self.anchors = 0
-        for place, window in enumerate(bound_query.windows):
-            column, anchor, calendar = self.forget_column, -1, -1
-            if window.kind == "session":
-                column = len(rows)
-                rows.append(gap_row(window, bound_query.forget, self.numbers))
-            if window.kind in ("session", "lifetime"):
-                anchor = self.anchors
-                self.anchors += 1
-            is_calendar = window.calendar_size is not None and window.slide != "time"
+        self.numbers, least = time_type(bound_query), earliest(time_type(bound_query))
+        forget = -1 if bound_query.forget is None else 0
+        rows = [] if bound_query.forget is None else [gap_row(None, bound_query.forget, self.numbers)]
+        self.measured: dict[str, tuple[bool, int]] = {}
+        """The measured columns: whether they are floats, and their index among the columns of their type."""
+        for window in bound_query.windows:
+            if window.rule.measured is not None:
+                of_floats = window.axis is not None and window.axis.kind == "float"
+                index = sum(one == of_floats for one, _ in self.measured.values())
+                self.measured.setdefault(window.rule.measured, (of_floats, index))
+        self.ints = sum(not of_floats for of_floats, _ in self.measured.values())
+        """How many of them are integers."""
+        self.windows: list[EagerWindow] = []
+        self.calendars: list[EagerWindow] = []
+        """The windows of calendar lengths that end at rows; their starts follow the integers of measured columns."""
+        self.anchored: list[EagerWindow] = []
+        """The windows that run until they restart, and may continue from dropped rows."""
+        for window in bound_query.windows:
+            rule, gap, anchor, calendar = window.rule, forget, -1, -1
+            if rule.gap is not None:
+                gap = len(rows)
+                rows.append(gap_row(rule.gap, bound_query.forget, self.numbers))
+            if rule.measure == "restarts":
+                anchor = len(self.anchored)
+            is_calendar = rule.calendar_size is not None and not rule.slides_in_time
             if is_calendar:
-                calendar = self.delta_ints + len(self.calendars)
-            rule = WindowRule(bound_query, place, RuleColumns(self.forget_column, column, calendar), anchor)
-            self.rules.append(rule)
-            if is_calendar:
-                self.calendars.append(rule)
+                calendar = self.ints + len(self.calendars)
+            found = EagerWindow(window, forget, gap, calendar, anchor)
+            self.windows.append(found)
+            self.calendars += [found] if is_calendar else []
+            self.anchored += [found] if anchor >= 0 else []
+        self.anchors = len(self.anchored)
         self.gaps = np.array(rows, self.numbers).reshape(len(rows), 8)
-        ints = [rule.ints(self.deltas.get(str(rule.window.column), (False, -1))[1]) for rule in self.rules]
-        least = earliest(self.numbers)
-        numbers = [(rule.size, rule.floor, least) for rule in self.rules]
-        sizes = [[float(rule.window.size or 0) if rule.kind == DELTA else 0.0] for rule in self.rules]
-        self.tables = np.array(ints, np.int64), np.array(numbers, self.numbers), np.array(sizes, np.float64)
+        ints = [one.ints(self.measured.get(str(one.rule.measured), (False, -1))) for one in self.windows]
+        starts = [[one.rule.widest[0] if one.kind == MEASURED else 0.0] for one in self.windows]
+        numbers = [one.numbers(least) for one in self.windows]
+        self.tables = np.array(ints, np.int64), np.array(numbers, self.numbers), np.array(starts, np.float64)
         """The rules as the loops take them."""
-
-    @property
-    def anchored(self) -> list[WindowRule]:
-        """The Session and Lifetime windows, which may continue from dropped rows."""
-        return [rule for rule in self.rules if rule.anchor >= 0]
-
-
-def delta_columns(bound_query: BoundQuery) -> dict[str, tuple[bool, int]]:
-    """The columns of Delta windows."""
-    found: dict[str, tuple[bool, int]] = {}
-    for window in bound_query.windows:
-        if window.kind == "delta" and window.axis is not None and str(window.column) not in found:
-            of_floats = window.axis.kind != "int"
-            found[str(window.column)] = of_floats, sum(kind == of_floats for kind, _ in found.values())
-    return found

@@ -17,20 +17,18 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sash.columns import slide_grid
 from sash.columns.arrow_arrays import array, consecutive
 from sash.columns.keys import Keys
 from sash.columns.projected_results import compared_cells
 from sash.columns.time_numbers import Watermark
 from sash.engine.emit.output import Output
-from sash.engine.keyed.window_assigner import time_starts_of
 from sash.engine.revise.eager_aggregate import LabelRanges, MovedRows, RangeResults
 from sash.engine.revise.eager_change import RowChanges, RowPlaces
 from sash.engine.revise.eager_results import Answered, mark_changed, united
 from sash.engine.revise.eager_state import EagerState
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT, TIME
+from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT
 from sash.plan.time_axis import Number
 
 # --- Eager records ---
@@ -355,26 +353,26 @@ class SlideResults:
     # ---- slides in time ----
 
     def _time_before(self, place: int, change: RowChanges) -> KnownSlides:
-        state, window, rule = self.state, self.windows[place], self.state.rules.rules[place]
+        state, window, own = self.state, self.windows[place], self.state.rules.windows[place]
         slots, _, time, _ = given = change.all()
-        if rule.kind == TIME:
-            right = window.closed == "right"
-            begin = slide_grid.last_end(window, time, right) + 1
-            of, names = united(state, slots, begin, slide_grid.last_start(window, time, right) + 1)
+        if own.rule.in_time:
+            right = own.rule.closed_end
+            begin = own.rule.last_end(time, right) + 1
+            of, names = united(state, slots, begin, own.rule.last_start(time, right) + 1)
         else:
             of, names = self._later(place, given)
-        ends = slide_grid.ends(window, names)
+        ends = window.rule.ends(names)
         records = self.records[place]
         assert isinstance(records, TimeRecords)
         found = self._slides(place, of, names, ends, records.revisions(of, names))
         return KnownSlides(found, NO_INTS, NO_INTS)
 
     def _later(self, place: int, given: RowPlaces) -> tuple[Ints, Ints]:
-        state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
+        state, rows, own = self.state, self.state.rows, self.state.rules.windows[place]
         out: tuple[Ints, Ints] = NO_INTS, NO_INTS
         if not len(given.slots):
             return out
-        grid = rule.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
+        grid = own.grid(np.concatenate([given.time, state.last[given.slots[rows.heads[given.slots, COUNT] > 0]]]))
         while True:
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, grid, out)
             count = rows.run(eager_windows.later_slides, *arguments)
@@ -384,12 +382,12 @@ class SlideResults:
 
     def _slides(self, place: int, of: Ints, names: Ints, ends: Numbers, revisions: Ints) -> Slides:
         state, window = self.state, self.windows[place]
-        is_time = self.state.rules.rules[place].kind == TIME
-        starts = slide_grid.starts(window, names) if is_time else ends
+        is_time = window.rule.in_time
+        starts = window.rule.starts(names) if is_time else ends
         ranges = state.slide_ranges(place, of, starts, ends)
         if not is_time:
             starts = state.starts(place, of, ranges)
-            newest = slide_grid.open_slide(window, state.newest(of, ranges))
+            newest = window.rule.open_slide(state.newest(of, ranges))
             ranges[:, SOME] &= newest == names  # else no row is new since the slide before
         return Slides(of, names, starts, ends, ranges, revisions)
 
@@ -426,16 +424,16 @@ class SlideResults:
 
     def _rows_before(self, place: int, change: RowChanges) -> KnownSlides:
         """The slides from the first that the changed rows may affect."""
-        state, rows, rule = self.state, self.state.rows, self.state.rules.rules[place]
+        state, rows, own = self.state, self.state.rows, self.state.rules.windows[place]
         given = change.all()
         first = np.append(True, given.slots[1:] != given.slots[:-1]) if len(given.slots) else np.zeros(0, np.bool_)
         given = RowPlaces(*(part[first] for part in given))
         begin = given.places
-        if rule.kind != eager_windows.COUNTED:
+        if own.rule.measure != "rows":
             begin = np.empty(len(given.places), np.int64)
             arguments = (given, rows.heads, rows.lists, state.rules.tables, place, state.rules.gaps, begin)
             rows.run(eager_windows.first_changed, *arguments)
-        from_number = (rows.heads[given.slots, PASSED] + begin) // rule.every + 1
+        from_number = (rows.heads[given.slots, PASSED] + begin) // own.every + 1
         records = self.records[place]
         assert isinstance(records, RowRecords)
         slots, names, numbers, revisions, ordinals = [], [], [], [], []
@@ -453,11 +451,11 @@ class SlideResults:
 
     def _at_rows(self, place: int, slots: Ints, names: Ints, numbers: Ints, revisions: Ints) -> Slides:
         state, rows, window = self.state, self.state.rows, self.windows[place]
-        rule = state.rules.rules[place]
-        index = numbers * rule.every - 1 - rows.heads[slots, PASSED]
+        own = state.rules.windows[place]
+        index = numbers * own.every - 1 - rows.heads[slots, PASSED]
         ranges = state.row_ranges(place, slots, index)
         ends = rows.time_at(slots, index)
-        starts = time_starts_of(window, ends) if rule.kind == TIME else state.starts(place, slots, ranges)
+        starts = window.rule.starts_before(ends) if own.rule.in_time else state.starts(place, slots, ranges)
         if state.bound_query.time is None:
             passed = rows.heads[slots, PASSED]
             ends = passed + index + 1
@@ -466,7 +464,7 @@ class SlideResults:
 
     def _rows_after(self, place: int, firsts: Ints) -> Slides:
         """The slides from the first that may have changed; their names are their numbers for now."""
-        rows, every = self.state.rows, self.state.rules.rules[place].every
+        rows, every = self.state.rows, self.state.rules.windows[place].every
         stops = (rows.heads[firsts[:, 0], PASSED] + rows.heads[firsts[:, 0], COUNT]) // every
         slots, numbers = self._numbers(firsts, stops)
         return self._at_rows(place, slots, numbers, numbers, np.full(len(slots), -1))
@@ -550,10 +548,10 @@ class SlideResults:
         for place, (window, records) in enumerate(zip(self.windows, self.records, strict=True)):
             if isinstance(records, TimeRecords):
                 at = np.array([now], self.state.numbers)
-                records.settle(slots, int(slide_grid.last_slide(window, at)[0]))
+                records.settle(slots, int(window.rule.last_slide(at)[0]))
             else:
                 passed = self.state.rows.heads[slots, PASSED] + settled
-                records.settle(slots, passed // self.state.rules.rules[place].every)
+                records.settle(slots, passed // self.state.rules.windows[place].every)
 
 
 def slide_ids(keys: Sequence[pa.Array], place: int, names: Ints) -> Ints:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sash.columns import slide_grid
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import decoded_schema
-from sash.columns.time_numbers import Watermark, beyond, earliest, later
+from sash.columns.time_numbers import Watermark, beyond, earliest
 from sash.engine.atomic import Revertible
 from sash.engine.keyed.key_table import KeyTable
 from sash.engine.keyed.timers import BlockTimers
@@ -28,15 +27,16 @@ from sash.engine.revise.eager_aggregate import (
 )
 from sash.engine.revise.eager_change import EagerJournal, RowChanges
 from sash.engine.revise.eager_rows import NewRows, OrderedRows
-from sash.engine.revise.eager_rules import WindowRules
+from sash.engine.revise.eager_rules import WindowTables
 from sash.kernels.jit.compile import is_switched_off
 from sash.kernels.loops import eager_order, eager_windows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, States, longer
 from sash.kernels.loops.bound_kernel import AggregateError
 from sash.kernels.loops.eager_order import DONE
 from sash.kernels.loops.eager_trees import ASKING
-from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SESSION, SOME, START_AT, TIME
+from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SOME, START_AT
 from sash.plan.bound_query import BoundQuery
+from sash.windows.rules import later
 
 # --- Eager state ---
 
@@ -46,7 +46,7 @@ class EagerState:
 
     def __init__(self, bound_query: BoundQuery) -> None:
         self.bound_query = bound_query
-        self.rules = WindowRules(bound_query)
+        self.rules = WindowTables(bound_query)
         self.numbers = self.rules.numbers
         self.plain = decoded_schema(bound_query.schema)
         self.keys = KeyTable([self.plain.field(name).type for name in bound_query.by])
@@ -157,10 +157,10 @@ class EagerState:
 
     def starts(self, place: int, slots: Ints, ranges: Ints) -> Numbers:
         """The starts of windows that start at their first row."""
-        rule = self.rules.rules[place]
+        own = self.rules.windows[place]
         found = self.rows.time_at(slots, np.where(ranges[:, SOME] > 0, ranges[:, START_AT], 0))
-        if rule.anchor >= 0:
-            found = np.where(ranges[:, BASE] >= 0, self.begins[slots, rule.anchor], found)
+        if own.anchor >= 0:
+            found = np.where(ranges[:, BASE] >= 0, self.begins[slots, own.anchor], found)
         return found
 
     def newest(self, slots: Ints, ranges: Ints) -> Numbers:
@@ -297,16 +297,16 @@ class EagerState:
         upto = rows.labels[rows.at(slots, counts - 1)]
         folds: list[Folds] = []
         changed = []
-        for rule in self.rules.anchored:
+        for own in self.rules.anchored:
             begin = np.empty(len(slots), np.int64)
-            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, rule.columns.gap, begin)
-            goes_on = (begin == 0) & self.anchored[slots, rule.anchor]
+            rows.run(eager_order.begins_at, slots, counts, rows.heads, rows.lists, own.gap, begin)
+            goes_on = (begin == 0) & self.anchored[slots, own.anchor]
             folded = np.flatnonzero(begin < counts)
             first = rows.at(slots[folded], begin[folded])
-            base = slots * self.rules.anchors + rule.anchor
+            base = slots * self.rules.anchors + own.anchor
             folds.append(Folds(slots[folded], rows.labels[first], upto[folded], base[folded], goes_on[folded]))
-            started = np.where(goes_on, self.begins[slots, rule.anchor], rows.time_at(slots, np.minimum(begin, counts)))
-            changed.append((rule.anchor, begin < counts, started, base[begin >= counts]))
+            started = np.where(goes_on, self.begins[slots, own.anchor], rows.time_at(slots, np.minimum(begin, counts)))
+            changed.append((own.anchor, begin < counts, started, base[begin >= counts]))
         joined = Folds(*(np.concatenate(parts) for parts in zip(*folds, strict=True))) if folds else NO_FOLDS
         works = [self.missing(aggregate, slots) for aggregate in self.aggregates]
         for work in works:
@@ -347,24 +347,24 @@ def expiry(state: EagerState, slots: Ints) -> tuple[Numbers, Flags]:
 
     Time and Session windows end; all others last as long as the key, and slides by rows count its rows.
     """
-    bound_query, rules = state.bound_query, state.rules.rules
+    bound_query, rules = state.bound_query, state.rules.windows
     last = state.last[slots]
-    ends = all(rule.kind in (TIME, SESSION) for rule in rules)
-    if bound_query.time is None or any(rule.every for rule in rules) or not (ends or bound_query.forget is not None):
+    ends = all(one.rule.in_time or one.rule.gap is not None for one in rules)
+    if bound_query.time is None or any(own.every for own in rules) or not (ends or bound_query.forget is not None):
         return last, np.zeros(len(slots), np.bool_)
     when = None
     if ends:
-        when = beyond(later(last, max(rule.window.size or 0 for rule in rules)))
+        when = beyond(later(last, max(own.window.size or 0 for own in rules)))
     if bound_query.forget is not None:
         forgotten = beyond(later(last, bound_query.forget))
         when = forgotten if when is None else np.minimum(when, forgotten)
     assert when is not None
-    for rule in rules:  # the record of a slide is needed until the slide is final
-        if rule.window.slide == "time":
-            right = rule.window.closed == "right"
-            find = slide_grid.last_start if rule.kind == TIME else slide_grid.last_end
-            number = find(rule.window, last, right) + (rule.kind != TIME)
-            end = np.asarray(slide_grid.ends(rule.window, number), state.numbers)
+    for own in rules:  # the record of a slide is needed until the slide is final
+        if own.window.slide == "time":
+            right = own.rule.closed_end
+            find = own.rule.last_start if own.rule.in_time else own.rule.last_end
+            number = find(last, right) + (not own.rule.in_time)
+            end = np.asarray(own.rule.ends(number), state.numbers)
             when = np.maximum(when, beyond(end) if right else end)
     return when, np.ones(len(slots), np.bool_)
 
@@ -375,7 +375,7 @@ def next_timers(state: EagerState, slots: Ints, now: Watermark, settled: Ints, w
     index = np.minimum(count, settled + np.maximum(count // 4, FEW)) - 1
     some, filled = last.copy(), np.flatnonzero(count)
     some[filled] = state.rows.time_at(slots[filled], index[filled])
-    reach = max((rule.window.size or 0 for rule in state.rules.rules if rule.kind == TIME), default=0)
+    reach = max((own.window.size or 0 for own in state.rules.windows if own.rule.in_time), default=0)
     found = np.full(len(slots), state.timers.never, state.numbers)
     for time in (when, beyond(later(last, reach)), beyond(some)):
         found = np.where(time > now, np.minimum(found, time), found)

@@ -9,8 +9,8 @@
     shifted      Time and Count windows that end before their row, or after it
 
 Peers are rows of the same key and time. Starts and ends never decrease, so each search continues from the last. The
-rule for starts is that of live and eager windows (`loops/bound_rules.py`); the search differs: all rows are known, so
-that four ranges of them are searched at once. Every kernel returns the lengths of the shortest and of the longest
+rule for starts is that of every window (`sash.windows.rules`); the search differs: all rows are known, so that four
+ranges of them are searched at once. Every kernel returns the lengths of the shortest and of the longest
 window.
 
 Bounds of windows over one table at the times of another: for each row of a spine, a place among the events.
@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from sash.kernels.column.per_key import key_at
-from sash.kernels.loops.bound_rules import first_from, first_moved, next_moved, precedes, window_start
 from sash.monoids.algebra import noinline
+from sash.windows.rules import first_from, first_moved, precedes, start_of
 
 # --- Bounds ---
 
@@ -39,24 +39,8 @@ _QUARTER = 16
 """The least number of rows in each of four ranges that are searched at once."""
 
 
-def by_rows(size: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """Bounds of Count windows: the last `size` rows of the key."""
-    key = key_at(edges, first)
-    shortest, longest = stop, 0
-    for i in range(first, stop):
-        while edges[key + 1] <= i:
-            key += 1
-        lo = max(edges[key], i + 1 - size)
-        los[i], his[i] = lo, i + 1
-        shortest, longest = min(shortest, i + 1 - lo), max(longest, i + 1 - lo)
-    return shortest, longest
-
-
-def by_shifted_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
-    """Bounds of shifted Count windows: from `behind` - 1 rows before the row to `ahead` rows after it.
-
-    Either may be negative.
-    """
+def by_rows(behind: int, ahead: int, edges: Any, first: int, stop: int, los: Any, his: Any) -> tuple[int, int]:
+    """Windows from `behind` - 1 rows before the row to `ahead` rows after it; either may be negative."""
     key = key_at(edges, first)
     shortest, longest = stop, 0
     for i in range(first, stop):
@@ -94,27 +78,47 @@ def _over_keys(name: str, of_key: Any) -> Any:
     return over
 
 
-def _moved(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-    """Bounds of windows between two `MovedBound`s, at a distance from given values."""
-    low, high, lows, highs = given
-    hi = first_moved(values, begin, end, highs[first], high)
-    lo = first_moved(values, begin, hi, lows[first], low)
-    for i in range(first, stop):
-        hi = next_moved(values, hi, end, highs[i], high)
-        lo = next_moved(values, lo, hi, lows[i], low)
-        los[i], his[i] = lo, hi
+def _next(values: Any, a: int, b: int, t: Any, bound: Any) -> int:
+    """`first_moved` from the position of an earlier row on, one step at a time."""
+    by, floor, ceiling, inclusive = bound
+    if t < floor:
+        return a
+    if t > ceiling:
+        return b
+    while a < b and precedes(values[a], t + by, inclusive):
+        a += 1
+    return a
+
+
+def _by_bounds(peers: int) -> Any:
+    """Windows that start at a bound, at a distance from given values, and end at another, or by `peers` if not 0."""
+
+    def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
+        low, high, lows, highs = given
+        hi = first if peers else first_moved(values, begin, end, highs[first], high)
+        lo = first_moved(values, begin, hi, lows[first], low)
+        for i in range(first, stop):
+            hi = i if peers else _next(values, hi, end, highs[i], high)
+            lo = _next(values, lo, hi, lows[i], low)
+            los[i], his[i] = lo, hi
+        if peers > 0:
+            _behind_peers(values, end, first, stop, his)
+        elif peers < 0:
+            _before_peers(values, begin, first, stop, los, his)
+
+    return _over_keys(f"by_bounds.{('both', 'last', 'first')[peers]}", of_key)
 
 
 def _by_value(closed: bool, peers: int) -> Any:
-    """Bounds of windows measured on a column; `given` are their size and the least value of the column's type.
+    """Windows measured on a column; `given` are the distance of their starts, at most 0, and the least value.
 
     `closed`: the start is in the window. Windows end after the row itself (`peers` 0), after the last of its peers (1),
     or before the first of them (-1).
     """
 
     def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-        size, least = given
-        _starts(values, size, least, closed, begin, first, stop, los)
+        by, least = given
+        _starts(values, by, least, closed, begin, first, stop, los)
         if peers == 0:
             for i in range(first, stop):
                 his[i] = i + 1
@@ -126,28 +130,8 @@ def _by_value(closed: bool, peers: int) -> Any:
     return _over_keys(f"by_value.{'closed' if closed else 'open'}.{('row', 'last', 'first')[peers]}", of_key)
 
 
-def _by_start(peers: int) -> Any:
-    """Bounds of windows with given starts: the least value in each. `peers` is as in `_by_value`."""
-
-    def of_key(values: Any, given: Any, begin: int, end: int, first: int, stop: int, los: Any, his: Any) -> None:
-        lo = first_from(values, begin, first, given[first], True)
-        for i in range(first, stop):
-            while lo < i and values[lo] < given[i]:
-                lo += 1
-            los[i] = lo
-        if peers > 0:
-            _behind_peers(values, end, first, stop, his)
-        else:
-            _before_peers(values, begin, first, stop, los, his)
-
-    return _over_keys(f"by_start.{('', 'last', 'first')[peers]}", of_key)
-
-
-by_shifted_value = _over_keys("by_shifted_value", _moved)
-"""Bounds of shifted windows; `given` are the two bounds, and the values from which they are measured."""
-
-BY_START = {peers: _by_start(peers) for peers in (-1, 1)}
-"""Kernels by `peers`."""
+BY_BOUNDS = {peers: _by_bounds(peers) for peers in (-1, 0, 1)}
+"""Kernels by `peers`; `given` are the two bounds, and the values from which they are measured."""
 
 BY_VALUE = {(closed, peers): _by_value(closed, peers) for closed in (True, False) for peers in (-1, 0, 1)}
 """Kernels by `closed` and `peers`."""
@@ -157,14 +141,14 @@ def _by_sizes(closed: bool) -> Any:
     """Bounds of windows of several sizes that end after the last of the row's peers; `los` has a row for each size."""
 
     def over(values: Any, given: Any, edges: Any, first: int, stop: int, los: Any, his: Any) -> None:
-        sizes, least = given
+        distances, least = given
         key = key_at(edges, first)
         while first < stop:
             begin, end = edges[key], edges[key + 1]
             upto = min(end, stop)
             if upto > first:
-                for k in range(len(sizes)):
-                    _starts(values, sizes[k], least, closed, begin, first, upto, los[k])
+                for k in range(len(distances)):
+                    _starts(values, distances[k], least, closed, begin, first, upto, los[k])
                 _behind_peers(values, end, first, upto, his)
                 first = upto
             key += 1
@@ -178,55 +162,55 @@ BY_SIZES = {closed: _by_sizes(closed) for closed in (True, False)}
 
 
 @noinline
-def _start(values: Any, size: Any, least: Any, closed: bool, begin: int, row: int) -> int:
+def _start(values: Any, by: Any, least: Any, closed: bool, begin: int, row: int) -> int:
     """The first row of a row's window, by bisection."""
-    return first_from(values, begin, row, window_start(values[row], size, least + size, least), closed)
+    return first_from(values, begin, row, start_of(values[row], by, least - by, least), closed)
 
 
-def _step(values: Any, size: Any, least: Any, closed: bool, row: int, lo: int, los: Any) -> tuple[int, int]:
+def _step(values: Any, by: Any, least: Any, closed: bool, row: int, lo: int, los: Any) -> tuple[int, int]:
     """Advance the start by one, or assign it to the row and advance the row; without a branch to mispredict."""
-    start = window_start(values[np.uint64(row)], size, least + size, least)
+    start = start_of(values[np.uint64(row)], by, least - by, least)
     on = int(precedes(values[np.uint64(lo)], start, closed) & (lo < row))
     los[np.uint64(row)] = lo
     return row + 1 - on, lo + on
 
 
-def _starts(values: Any, size: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
+def _starts(values: Any, by: Any, least: Any, closed: bool, begin: int, first: int, stop: int, los: Any) -> None:
     """Starts of the windows of one key's rows: four quarters at once, because each step waits for the last one's
     result.
     """
     count = (stop - first) // 4
     one, two, three, four = first, first + count, first + 2 * count, first + 3 * count
-    lo1 = _start(values, size, least, closed, begin, one)
+    lo1 = _start(values, by, least, closed, begin, one)
     if count < _QUARTER:
-        _steps(values, size, least, closed, one, stop, lo1, los)
+        _steps(values, by, least, closed, one, stop, lo1, los)
         return
     begins2, begins3, begins4 = two, three, four
-    lo2 = _start(values, size, least, closed, begin, two)
-    lo3 = _start(values, size, least, closed, begin, three)
-    lo4 = _start(values, size, least, closed, begin, four)
+    lo2 = _start(values, by, least, closed, begin, two)
+    lo3 = _start(values, by, least, closed, begin, three)
+    lo4 = _start(values, by, least, closed, begin, four)
     # a quarter takes a step for each row and one for each row that its start advances; all four run for as many steps
     # as the shortest takes
-    steps = _start(values, size, least, closed, begin, two - 1) - lo1
-    steps = min(steps, _start(values, size, least, closed, begin, three - 1) - lo2)
-    steps = min(steps, _start(values, size, least, closed, begin, four - 1) - lo3)
-    steps = min(steps, _start(values, size, least, closed, begin, four + count - 1) - lo4)
+    steps = _start(values, by, least, closed, begin, two - 1) - lo1
+    steps = min(steps, _start(values, by, least, closed, begin, three - 1) - lo2)
+    steps = min(steps, _start(values, by, least, closed, begin, four - 1) - lo3)
+    steps = min(steps, _start(values, by, least, closed, begin, four + count - 1) - lo4)
     for _ in range(count + steps):
-        one, lo1 = _step(values, size, least, closed, one, lo1, los)
-        two, lo2 = _step(values, size, least, closed, two, lo2, los)
-        three, lo3 = _step(values, size, least, closed, three, lo3, los)
-        four, lo4 = _step(values, size, least, closed, four, lo4, los)
-    _steps(values, size, least, closed, one, begins2, lo1, los)
-    _steps(values, size, least, closed, two, begins3, lo2, los)
-    _steps(values, size, least, closed, three, begins4, lo3, los)
-    _steps(values, size, least, closed, four, stop, lo4, los)
+        one, lo1 = _step(values, by, least, closed, one, lo1, los)
+        two, lo2 = _step(values, by, least, closed, two, lo2, los)
+        three, lo3 = _step(values, by, least, closed, three, lo3, los)
+        four, lo4 = _step(values, by, least, closed, four, lo4, los)
+    _steps(values, by, least, closed, one, begins2, lo1, los)
+    _steps(values, by, least, closed, two, begins3, lo2, los)
+    _steps(values, by, least, closed, three, begins4, lo3, los)
+    _steps(values, by, least, closed, four, stop, lo4, los)
 
 
 @noinline
-def _steps(values: Any, size: Any, least: Any, closed: bool, row: int, stop: int, lo: int, los: Any) -> None:
+def _steps(values: Any, by: Any, least: Any, closed: bool, row: int, stop: int, lo: int, los: Any) -> None:
     """Starts of rows, one at a time."""
     while row < stop:
-        row, lo = _step(values, size, least, closed, row, lo, los)
+        row, lo = _step(values, by, least, closed, row, lo, los)
 
 
 def _behind_peers(values: Any, end: int, first: int, stop: int, his: Any) -> None:
@@ -307,7 +291,7 @@ def spine_places(
 ) -> None:
     """Fill `out` for spine rows [first, stop): the first event of the key that does not precede the row's bound.
 
-    `times` are those of the events, `targets` those of the spine, `bound` a MovedBound. Both tables have the same keys,
+    `times` are those of the events, `targets` those of the spine. Both tables have the same keys,
     which begin at their edges.
     """
     key = key_at(spine_edges, first)
@@ -315,13 +299,13 @@ def spine_places(
         at, end = event_edges[key], event_edges[key + 1]
         upto = min(spine_edges[key + 1], stop)
         for i in range(first, upto):
-            at = _next(times, at, end, targets[i], bound)
+            at = _leapt(times, at, end, targets[i], bound)
             out[i] = at
         first = max(first, upto)
         key += 1
 
 
-def _next(times: Any, a: int, b: int, t: Any, bound: Any) -> int:
+def _leapt(times: Any, a: int, b: int, t: Any, bound: Any) -> int:
     """The first place in [a, b) that does not precede the bound of a row at t; b if there is none."""
     by, floor, ceiling, inclusive = bound
     if t < floor:

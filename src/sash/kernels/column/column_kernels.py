@@ -279,7 +279,7 @@ class RowThreads:
         """Convert bounds to ranges."""
         if isinstance(given, RangeBounds):
             return given
-        return self.bounded(bounds.by_rows, rows, (given.size, given.edges))
+        return self.bounded(bounds.by_rows, rows, (given.size, 0, given.edges))
 
     def among(self, places: Places, given: RangeBounds) -> RangeBounds:
         """Convert ranges to ranges of the rows that an aggregate reads; `places`: how many of them are before each."""

@@ -130,8 +130,8 @@ def _acquired(descriptor: int, place: int) -> bool:
 
 # --- Source hash ---
 
-COMPILED = ("aggregators", "kernels", "monoids")
-"""The packages whose functions are compiled; `kernels` also contains the compiler."""
+COMPILED = ("aggregators", "kernels", "monoids", "windows")
+"""The packages whose functions are compiled; `kernels` also contains the compiler, `windows` the rules of bounds."""
 
 
 def hash_sources(*also: object) -> str:

@@ -14,36 +14,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.bound_rules import first_from, window_start
 from sash.kernels.loops.eager_windows import (
+    BY,
     CAPACITY,
     COUNT,
     COUNTED,
-    DELTA,
-    DELTA_COLUMN,
-    DELTA_FLOATS,
     FARTHEST,
     FLOOR,
     HIGH,
     KIND,
     LOW,
     LOWEST,
+    MEASURED,
     OFFSET,
     ON,
     RESTART,
     ROWS,
-    SIZE,
     SLOT,
     SOME,
     START,
     STEP,
     STRIDE,
     TIME,
+    VALUE_COLUMN,
+    VALUE_FLOATS,
     begin_of,
-    first_in_delta,
+    first_within,
     is_apart,
     row_ranges,
 )
+from sash.windows.rules import first_from, start_of
 
 # --- Eager changes ---
 
@@ -388,20 +388,20 @@ def move_rows(slots: Any, offsets: Any, capacities: Any, heads: Any, rows: Any) 
 
 
 def decreasing_at(slots: Any, places: Any, heads: Any, rows: Any, rules: Any, w: int) -> tuple[int, int]:
-    """The first row, from the new ones on, whose Delta value is below the previous row's: both rows; or -1."""
-    rids, breaks, delta_ints, delta_floats = rows[1], rows[2], rows[4], rows[5]
+    """The first row, from the new ones on, whose measured value is below the previous row's: both rows; or -1."""
+    rids, breaks, of_ints, of_floats = rows[1], rows[2], rows[4], rows[5]
     ints = rules[0]
-    restart, column = ints[w, RESTART], ints[w, DELTA_COLUMN]
+    restart, column = ints[w, RESTART], ints[w, VALUE_COLUMN]
     for j in range(len(slots)):
         s = slots[j]
         a, count = heads[s, OFFSET] + heads[s, START], heads[s, COUNT]
         for k in range(max(places[j], 1), min(places[j] + 2, count)):
             is_same = restart < 0 or breaks[a + k, restart] == breaks[a + k - 1, restart]
             r, before = rids[a + k], rids[a + k - 1]
-            if ints[w, DELTA_FLOATS]:
-                falls = delta_floats[r, column] < delta_floats[before, column]
+            if ints[w, VALUE_FLOATS]:
+                falls = of_floats[r, column] < of_floats[before, column]
             else:
-                falls = delta_ints[r, column] < delta_ints[before, column]
+                falls = of_ints[r, column] < of_ints[before, column]
             if is_same and falls:
                 return int(before), int(r)
     return -1, -1
@@ -446,12 +446,12 @@ def first_needed(a: int, q: int, now: Any, rows: Any, rules: Any, w: int) -> int
     time = rows[0]
     ints, numbers, _ = rules
     if ints[w, KIND] == TIME:
-        least = window_start(now, numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+        least = start_of(now, numbers[w, BY], numbers[w, FLOOR], numbers[w, LOWEST])
         return first_from(time, a, a + q, least, True) - a
     if ints[w, KIND] == COUNTED:
         return int(max(q - ints[w, ROWS], 0))
-    if ints[w, KIND] == DELTA and q > 0:
-        return first_in_delta(rules, w, rows, a, a + q - 1) - a
+    if ints[w, KIND] == MEASURED and q > 0:
+        return first_within(rules, w, rows, a, a + q - 1) - a
     return q
 
 

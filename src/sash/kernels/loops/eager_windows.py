@@ -5,12 +5,12 @@
                              0  1  2 …  index                              position = OFFSET + START + index
 
 A block has the times of the rows, in the order (time, tie-breakers, arrival), and their row numbers `rids`, which index
-all other attributes of a row: its label, tie-breakers and Delta values. `breaks` counts, for each kind of gap, the rows
-up to this one that begin a session, or restart the key after `forget` has expired it. So bisection finds the start of a
-session, or of the rows since the last restart. The rule for starts is that of `bound_rules`; every search is a
-bisection, because rows are inserted anywhere.
+all other attributes of a row: its label, tie-breakers and values of measured columns. `breaks` counts, for each kind of
+gap, the rows up to this one that begin a session, or restart the key after `forget` has expired it. So bisection finds
+the start of a session, or of the rows since the last restart. Starts are those of `sash.windows.rules`; every search is
+a bisection, because rows are inserted anywhere.
 
-`rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the Delta columns, of
+`rows` are the arrays of all blocks (times, rids, breaks), and by row number the labels and the measured columns, of
 integers and of floats. `rules` are tables with a row for each window: integers, numbers of the type of times, floats.
 """
 
@@ -18,24 +18,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.bound_rules import first_from, precedes, window_start
-from sash.kernels.loops.window_loops import divided, slide_end
+from sash.windows.rules import first_from, precedes, restarts, slide_end, slide_number, start_of
 
 OFFSET, CAPACITY, START, COUNT, PASSED = range(5)
 """The columns of a slot's head. PASSED: the number of rows of the key before the retained ones."""
 
 HEAD = 5
 
-TIME, COUNTED, DELTA, SESSION, LIFETIME = range(5)
-"""Kinds of windows."""
+TIME, COUNTED, MEASURED, RUNNING = range(4)
+"""How windows are measured: on times, on rows, on another column, or from their last restart."""
 
 KIND, PEERS, INCLUSIVE, ROWS, COLUMN, RESTART, ANCHOR, FULL = range(8)
-DELTA_COLUMN, DELTA_FLOATS, DELTA_SIZE, DELTA_FLOOR, CALENDAR = range(8, 13)
-"""The integers of a rule. DELTA_SIZE is the size of a Delta window over integers less 1. CALENDAR is the column, among
-the integers of rows, with the start of the row's window if its size is a calendar length; else -1."""
+VALUE_COLUMN, VALUE_FLOATS, VALUE_BY, VALUE_FLOOR, CALENDAR = range(8, 13)
+"""The integers of a rule. COLUMN counts the restarts of a window that runs, RESTART those of its key; -1 for none.
+VALUE_BY and VALUE_FLOOR are the start on a column of integers. CALENDAR is the column, among the integers of rows, with
+the start of the row's window if its size is a calendar length; else -1."""
 
-SIZE, FLOOR, LOWEST = range(3)
-"""The numbers of a rule, of the type of times."""
+BY, FLOOR, LOWEST = range(3)
+"""The numbers of a rule, of the type of times: its start as a distance from the row, the least time that it can be
+added to, and the start for earlier ones."""
 
 SLOT, LOW, HIGH, SOME, BASE, ON, START_AT, END_AT = range(8)
 """The columns of ranges to answer: the slot, the first and last label, whether it contains a row, its base, whether it
@@ -73,35 +74,31 @@ def end_of(breaks: Any, column: int, position: int, b: int) -> int:
 
 def is_apart(gap: Any, before: Any, t: Any) -> bool:
     """Does a row at time t begin a new session, or restart the key, after one at `before`?"""
-    least = gap[LEAST]
-    if gap[OF_FLOATS]:
-        longer = t - before
-        return bool((gap[HAS_GAP] and longer > gap[GAP]) or (gap[HAS_FORGET] and longer > gap[FORGET]))
-    if gap[HAS_GAP] and before < window_start(t, gap[GAP], gap[GAP_FLOOR], least):
-        return True
-    return bool(gap[HAS_FORGET] and before < window_start(t, gap[FORGET], gap[FORGET_FLOOR], least))
-
-
-def delta_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
-    """Is row j, not after row i, in the Delta window that ends at row i?"""
-    ints, _, floats = rules
-    column = ints[w, DELTA_COLUMN]
-    if ints[w, DELTA_FLOATS]:
-        delta_floats = rows[5]
-        return bool(delta_floats[i, column] - delta_floats[j, column] < floats[w, 0])
-    delta_ints = rows[4]
+    floats, least = gap[OF_FLOATS], gap[LEAST]
     return bool(
-        delta_ints[j, column]
-        >= window_start(delta_ints[i, column], ints[w, DELTA_SIZE], ints[w, DELTA_FLOOR], LEAST_INT)
+        (gap[HAS_GAP] and restarts(t, before, gap[GAP], gap[GAP_FLOOR], least, floats))
+        or (gap[HAS_FORGET] and restarts(t, before, gap[FORGET], gap[FORGET_FLOOR], least, floats))
     )
 
 
-def first_in_delta(rules: Any, w: int, rows: Any, a: int, position: int) -> int:
-    """The first position from `a` on in the Delta window that ends at a position."""
+def value_within(rules: Any, w: int, rows: Any, i: int, j: int) -> bool:
+    """Is row j, not after row i, in the window on a column that ends at row i?"""
+    ints, _, floats = rules
+    column, inclusive = ints[w, VALUE_COLUMN], ints[w, INCLUSIVE] > 0
+    if ints[w, VALUE_FLOATS]:
+        of_floats = rows[5]
+        return not precedes(of_floats[j, column], of_floats[i, column] + floats[w, 0], inclusive)
+    of_ints = rows[4]
+    start = start_of(of_ints[i, column], ints[w, VALUE_BY], ints[w, VALUE_FLOOR], LEAST_INT)
+    return not precedes(of_ints[j, column], start, inclusive)
+
+
+def first_within(rules: Any, w: int, rows: Any, a: int, position: int) -> int:
+    """The first position from `a` on in the window on a column that ends at a position."""
     rids, b = rows[1], position
     while a < b:
         middle = (a + b) // 2
-        if delta_within(rules, w, rows, rids[position], rids[middle]):
+        if value_within(rules, w, rows, rids[position], rids[middle]):
             b = middle
         else:
             a = middle + 1
@@ -114,7 +111,7 @@ def time_start(rules: Any, w: int, rows: Any, position: int) -> Any:
     column = ints[w, CALENDAR]
     if column >= 0:
         return rows[4][rows[1][position], column]
-    return window_start(rows[0][position], numbers[w, SIZE], numbers[w, FLOOR], numbers[w, LOWEST])
+    return start_of(rows[0][position], numbers[w, BY], numbers[w, FLOOR], numbers[w, LOWEST])
 
 
 # ---- windows ----
@@ -128,16 +125,14 @@ def window_of(rules: Any, w: int, a: int, b: int, position: int, rows: Any) -> t
     start = a if ints[w, RESTART] < 0 else begin_of(breaks, ints[w, RESTART], a, position)
     if kind == COUNTED:
         return max(position + 1 - ints[w, ROWS], start), position + 1
-    if kind == DELTA:
-        return first_in_delta(rules, w, rows, start, position), position + 1
+    if kind == MEASURED:
+        return first_within(rules, w, rows, start, position), position + 1
     t = time[position]
     end = first_from(time, position, b, t, False) if ints[w, PEERS] else first_from(time, a, position, t, True)
     if kind == TIME:
         least = time_start(rules, w, rows, position)
         return first_from(time, start, end, least, ints[w, INCLUSIVE] > 0), end
-    if kind == SESSION:
-        start = begin_of(breaks, ints[w, COLUMN], a, position)
-    return start, end
+    return start if ints[w, COLUMN] < 0 else begin_of(breaks, ints[w, COLUMN], a, position), end
 
 
 def write_range(asked: Any, i: int, rules: Any, w: int, place: Any, rows: Any, anchored: Any) -> None:
@@ -207,11 +202,11 @@ def widen(touched: Any, j: int, heads: Any, rows: Any, rules: Any, w: int, gaps:
     hi = p
     if kind == COUNTED:
         hi = min(b, p + ints[w, ROWS])
-    elif kind == DELTA:
+    elif kind == MEASURED:
         above = b
         while hi < above:
             middle = (hi + above) // 2
-            if delta_within(rules, w, rows, rids[middle], mine[j]):
+            if value_within(rules, w, rows, rids[middle], mine[j]):
                 hi = middle + 1
             else:
                 above = middle
@@ -286,26 +281,6 @@ def unite_ranges(slots: Any, begin: Any, end: Any, out: Any) -> int:
     return count
 
 
-def slide_number(t: Any, grid: Any) -> int:
-    """The number of the first slide that ends after a time (or at it, if the end is closed)."""
-    right, (offset, every, _, per, first, ends, _) = grid
-    if len(ends) > 0:
-        return int(first + first_from(ends, 0, len(ends), t, right))
-    return numbered_slide(t, offset, every, per, right)
-
-
-def numbered_slide(t: Any, offset: Any, every: Any, per: Any, right: bool) -> int:
-    """The number of the first slide that ends after a time, if the slides are not those of a calendar."""
-    if per is None:
-        return int((t - offset - right) // every + 1)
-    k = (t * per[1] / per[0] - offset) // every
-    while t > divided(offset + k * every, per) or (not right and t == divided(offset + k * every, per)):
-        k += 1
-    while t < divided(offset + (k - 1) * every, per) or (right and t == divided(offset + (k - 1) * every, per)):
-        k -= 1
-    return int(k)
-
-
 def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: Any, grid: Any, out: Any) -> int:
     """Write the slides in time of Count and Lifetime windows that may contain touched rows.
 
@@ -329,7 +304,7 @@ def later_slides(touched: Any, heads: Any, rows: Any, rules: Any, w: int, gaps: 
             count += 1
             done = k
         upto = b
-        if kind == LIFETIME and column >= 0:
+        if kind == RUNNING and column >= 0:
             upto = p
             if p < b and not is_apart(gaps[column], times[j], time[p]):
                 upto = end_of(breaks, column, p, b)

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.bound_rules import window_start
 from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
+from sash.windows.rules import restarts, start_of
 
 ROWS = 0
 """The column of a key's integers with the number of its rows."""
@@ -29,27 +29,24 @@ LAST, DUE, EXPIRY = 0, 1, 2
 
 
 def enter_rows(
-    slots: Any, times: Any, oldest: Any, forget: Any, keys: Any, stamps: Any, ordinal: Any, restarts: Any, previous: Any
+    slots: Any, times: Any, forget: Any, keys: Any, stamps: Any, ordinal: Any, begins: Any, previous: Any
 ) -> Any:
     """Number the rows of each slot. Returns how many restart their key, and whether all times are distinct.
 
-    A row restarts its key if the previous one is older than `oldest`; for floats if the gap is longer than `forget`, -1
-    for never.
+    `forget` is the gap after which a row restarts its key, -1 for never, as `restarts` takes it.
     """
     count, distinct = 0, True
-    expiring = len(oldest) > 0 or forget >= 0
+    gap, floor, least, is_wide = forget
     for i in range(len(slots)):
         s, t = slots[i], times[i]
         n = keys[s, ROWS]
         last = stamps[s, LAST]
         previous[i] = last
-        is_restart = False
-        if expiring and n > 0:
-            is_restart = last < oldest[i] if len(oldest) > 0 else t - last > forget
+        is_restart = gap >= 0 and n > 0 and restarts(t, last, gap, floor, least, is_wide)
         if is_restart:
             n = 0
             count += 1
-        restarts[i] = is_restart
+        begins[i] = is_restart
         ordinal[i] = n
         keys[s, ROWS] = n + 1
         stamps[s, LAST] = t
@@ -287,7 +284,7 @@ def classify_rows(times: Any, lateness: Any, floor: Any, least: Any, before: Any
     watermark = before[0] if has_watermark else times[0]
     for i in range(len(times)):
         t = times[i]
-        reached = window_start(t, lateness, floor, least)
+        reached = start_of(t, -lateness, floor, least)
         if not has_watermark or reached > watermark:
             watermark = reached
             has_watermark = True

@@ -14,6 +14,7 @@ from typing import Any
 
 from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
 from sash.kernels.loops.slot_loops import DUE, LAST
+from sash.windows.rules import precedes
 
 # --- Timer loops ---
 
@@ -157,16 +158,14 @@ def ask_rows(
 def has_passed(t: Any, now: Any, rules: Any) -> bool:
     """Has the watermark passed the ends of all windows of a row at t?
 
-    `rules` are the shifts of the windows, the greatest times to which they can be added, and whether a window contains
-    its end.
+    `rules` are their ends: distances, the greatest times to which these can be added, and which are inclusive.
     """
-    shifts, ceilings, closed = rules
-    if len(shifts) > 0 and len(now) == 0:
+    distances, ceilings, inclusive = rules
+    if len(distances) > 0 and len(now) == 0:
         return False
-    for w in range(len(shifts)):
+    for w in range(len(distances)):
         if t > ceilings[w]:
             return False
-        end = t + shifts[w]
-        if end > now[0] or (closed[w] and end == now[0]):
+        if precedes(now[0], t + distances[w], inclusive[w]):
             return False
     return True

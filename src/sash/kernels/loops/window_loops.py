@@ -1,22 +1,22 @@
 """Loops that find the bounds of windows over the elements of slots.
 
-bound_starts      starts of windows: the first element from a threshold on; also `time_starts`, `count_starts`
-shifted_times     starts and ends of shifted windows; also `shifted_rows`
+bound_places      starts, or ends, of windows measured on values
+count_starts      starts of windows of a number of rows; `shifted_rows`: starts and ends of those that are moved
 decreasing        the first row whose value is below that of the row before it
 due_slides        the slides in time that are due, each with its panes
 next_slides       when the next slide of a slot is due
 pending_slides    for windows over rows: the slides that a later row ends
 run_windows       windows that only grow until they restart
 
-The rule for starts is that of `bound_rules`; the search continues from the slot's last start, in a ring.
+Bounds are those of `sash.windows.rules`; the search continues from the slot's last one, in a ring.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.bound_rules import precedes
 from sash.kernels.loops.live_loops import BACK, CAPACITY, OFFSET
+from sash.windows.rules import precedes, slide_end, slide_start
 
 NEVER = 1 << 62
 """No slide: greater than the number of any slide."""
@@ -33,34 +33,28 @@ def first_beyond(values: Any, offset: int, mask: int, p: int, hi: int, low: Any,
     return p
 
 
-def bound_starts(
-    slots: Any, begin: Any, his: Any, least: Any, inclusive: bool, heads: Any, column: int, values: Any, los: Any
+def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any, bound: Any) -> int:
+    """The first position from `p` on whose value in a ring does not precede the bound of a row at t."""
+    by, floor, ceiling, inclusive = bound
+    if t < floor:
+        return p
+    if t > ceiling:
+        return stop
+    return first_beyond(values, offset, mask, p, stop, t + by, inclusive)
+
+
+def bound_places(
+    slots: Any, origins: Any, begin: Any, stops: Any, bound: Any, heads: Any, column: int, values: Any, out: Any
 ) -> None:
-    """The first element of each window: the first before `his` that does not precede `least`."""
-    for i in range(len(slots)):
-        s, low, hi = slots[i], least[i], his[i]
-        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        p = first_beyond(values, offset, mask, max(heads[s, column], begin[i]), hi, low, inclusive)
-        los[i] = p
-        heads[s, column] = p
+    """The first element from `begin`, and before `stops`, that does not precede a bound at a distance from `origins`.
 
-
-def time_starts(
-    slots: Any, times: Any, begin: Any, his: Any, size: Any, floor: Any, inclusive: bool, heads: Any, column: int,
-    values: Any, los: Any,
-) -> None:  # fmt: skip
-    """The first element of windows of a size that end at these times.
-
-    The slot's head has the start of its last window, which never decreases. For times below `floor` the start would
-    overflow: such a window contains all elements.
+    The slot's head has the place of its last row, which never decreases.
     """
     for i in range(len(slots)):
-        s, t = slots[i], times[i]
-        offset, mask, hi = heads[s, OFFSET], heads[s, CAPACITY] - 1, his[i]
-        p = max(heads[s, column], begin[i])
-        if t >= floor:
-            p = first_beyond(values, offset, mask, p, hi, t - size, inclusive)
-        los[i] = p
+        s = slots[i]
+        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
+        p = moved_beyond(values, offset, mask, max(heads[s, column], begin[i]), stops[i], origins[i], bound)
+        out[i] = p
         heads[s, column] = p
 
 
@@ -71,36 +65,6 @@ def count_starts(slots: Any, begin: Any, his: Any, size: int, heads: Any, column
     for i in range(len(slots)):
         if i + 1 == len(slots) or slots[i + 1] != slots[i]:
             heads[slots[i], column] = los[i]
-
-
-def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any, bound: Any) -> int:
-    """The first position from `p` on whose value in a ring does not precede the bound of a row at t (`bound_rules`)."""
-    by, floor, ceiling, inclusive = bound
-    if t < floor:
-        return p
-    if t > ceiling:
-        return stop
-    return first_beyond(values, offset, mask, p, stop, t + by, inclusive)
-
-
-def shifted_times(
-    slots: Any, lows: Any, highs: Any, begin: Any, stops: Any, low: Any, high: Any, heads: Any, columns: Any,
-    values: Any, los: Any, his: Any,
-) -> None:  # fmt: skip
-    """Windows between two bounds at a distance from times, among the elements from `begin` to `stops`.
-
-    `lows` and `highs` are the times that starts and ends are measured from: those of the rows, or by a calendar.
-
-    The slot's head has start and end of its last window, which never decrease.
-    """
-    start, end = columns
-    for i in range(len(slots)):
-        s = slots[i]
-        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        hi = moved_beyond(values, offset, mask, max(heads[s, end], begin[i]), stops[i], highs[i], high)
-        lo = moved_beyond(values, offset, mask, max(heads[s, start], begin[i]), hi, lows[i], low)
-        los[i], his[i] = lo, hi
-        heads[s, start], heads[s, end] = lo, hi
 
 
 def shifted_rows(
@@ -123,25 +87,6 @@ def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int
             if values[offset + (pos[i] & mask)] < values[offset + ((pos[i] - 1) & mask)]:
                 return i
     return -1
-
-
-def divided(above: Any, per: Any) -> Any:
-    """A time of a grid. A grid of floats counts in fractions per[0] / per[1] of a unit; for others `per` is None."""
-    if per is None:
-        return above
-    return above * per[0] / per[1]
-
-
-def slide_end(k: int, grid: Any) -> Any:
-    """The end of the k-th slide: by its number, or of a calendar from a table."""
-    offset, every, _, per, first, ends, _ = grid
-    return ends[k - first] if len(ends) > 0 else divided(offset + k * every, per)
-
-
-def slide_start(k: int, grid: Any) -> Any:
-    """The start of the window with the k-th end."""
-    offset, every, size, per, first, _, starts = grid
-    return starts[k - first] if len(starts) > 0 else divided(offset + (k * every - size), per)
 
 
 def due_slides(

@@ -33,7 +33,6 @@ from pyspark.sql.types import DoubleType, FloatType, IntegralType, LongType, Str
 
 from sash.columns.arrow_arrays import array, no_rows, together
 from sash.columns.as_of_columns import AsOfExecutor, SpineColumns, spine_axis
-from sash.columns.time_numbers import is_gap
 from sash.engine.intake.reorder_buffer import SortedRows
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery

@@ -248,7 +248,7 @@ class QueryExecutor:
         lifetimes = 0
         for group in operator.plan.groups:
             mine: list[pa.RecordBatch] = []
-            if operator.bound_query.windows[group.windows[0]].kind == "lifetime":
+            if operator.bound_query.windows[group.windows[0]].rule.is_unbounded:
                 mine = [partial for window, partial in self.carried if window == lifetimes]
                 lifetimes += 1
             partials.append(mine)
@@ -278,7 +278,7 @@ class PartialFold:
 
     def __init__(self, query: Query, schema: pa.Schema, now: float, lasts: list[int], number: int) -> None:
         windows: dict[str, Any] = {
-            spec.name: spec.window for spec in query.bind(schema).windows if spec.kind == "lifetime"
+            spec.name: spec.window for spec in query.bind(schema).windows if spec.rule.is_unbounded
         }
         aggregates: dict[str, Any] = query.aggregates
         options: dict[str, Any] = {"ahead": query.ahead, "min_periods": query.min_periods}

@@ -25,7 +25,6 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from sash.columns.keys import key_column, keys_of
-from sash.columns.time_numbers import since
 from sash.kernels.loops.array_types import Ints, Numbers
 from sash.plan.bound_query import BoundQuery
 from sash.plan.query import Query
@@ -47,6 +46,7 @@ from sash.spark.shipping import by_value
 from sash.spark.spark_types import arrow_schema, bytes_of, collected, spark_schema
 from sash.spark.stream.pack_shards import labels, spark_hash
 from sash.spark.worker_io import rechunk
+from sash.windows.rules import since
 
 # --- Key histogram ---
 

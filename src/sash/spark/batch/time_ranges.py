@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.columns.time_numbers import is_gap
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.plan.bound_query import BoundQuery, WindowSpec
 from sash.plan.derived_columns import may_reject_rows
 from sash.plan.time_axis import Number
+from sash.windows.rules import is_gap
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,21 @@ class Lookback:
     @staticmethod
     def of(bound_query: BoundQuery) -> Lookback:
         """The lookback of all windows of a query that can be split."""
-        specs = bound_query.windows
-        times = [spec.behind for spec in specs if spec.kind == "time"]
+        rules = [spec.rule for spec in bound_query.windows]
+        rows = [rule for rule in rules if rule.measure == "rows"]
+        times = [rule.behind for rule in rules if rule.in_time]
         # a window of rows that slides by time must see whether its slide has new rows
-        times += [spec.every or 0 for spec in specs if spec.kind == "count" and spec.slide == "time"]
+        times += [rule.every for rule in rows if rule.slides_in_time]
         return Lookback(
             max(times, default=0),
-            max((int(spec.behind) for spec in specs if spec.kind == "count"), default=0),
-            max((spec.size or 0 for spec in specs if spec.kind == "session"), default=None),
+            max((int(rule.behind) for rule in rows), default=0),
+            max((rule.gap for rule in rules if rule.gap is not None), default=None),
         )
 
 
 def has_lifetime(bound_query: BoundQuery) -> bool:
     """Does the query have a Lifetime window? Its time ranges start with partials instead of rows."""
-    return any(spec.kind == "lifetime" for spec in bound_query.windows)
+    return any(spec.rule.is_unbounded for spec in bound_query.windows)
 
 
 def why_not_split(bound_query: BoundQuery) -> str | None:
@@ -59,15 +60,15 @@ def why_not_split(bound_query: BoundQuery) -> str | None:
         return "failed='side' sets rows aside, which windows of the next range would have to look back past"
     leaves = [leaf for one in bound_query.query.aggregates.values() for leaf in one.leaves()]
     for spec in bound_query.windows:
-        if spec.kind not in ("time", "count", "session", "lifetime"):
+        if spec.rule.column is not None or spec.rule.measure == "policy":
             return f"{spec.window!r} depends on all rows before"
-        if spec.kind == "lifetime" and bound_query.forget is not None:
+        if spec.rule.is_unbounded and bound_query.forget is not None:
             return f"{spec.window!r} restarts where forget= expires a key"
-        if spec.kind == "lifetime" and any(other.kind in ("time", "count") for other in bound_query.windows):
+        if spec.rule.is_unbounded and any(other.rule.measure != "restarts" for other in bound_query.windows):
             return (
                 f"{spec.window!r} is combined with windows that look back at rows; in a separate query it can be split"
             )
-        if spec.kind == "lifetime" and any(leaf.window is not None for leaf in leaves):
+        if spec.rule.is_unbounded and any(leaf.window is not None for leaf in leaves):
             return f"{spec.window!r} is combined with windows of single aggregates; in a separate query it can be split"
         if spec.slide == "rows":
             return f"{spec.window!r} counts all rows before"
