@@ -45,6 +45,7 @@ from sash.spark.batch.time_ranges import Lookback, TimeRange, has_lifetime
 from sash.spark.column_exprs import quoted
 from sash.spark.job_names import outline
 from sash.spark.spark_types import arrow_schema, casts, spark_schema, wire_schema
+from sash.windows.rules import is_gap
 
 # --- As of task ---
 
