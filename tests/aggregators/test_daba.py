@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sash.aggregators import DABA
-from sash.monoids.order import Max
+from sash.monoids.extremes import Max
 
 Pointers = tuple[int, int, int, int, int, int]
 

@@ -15,8 +15,8 @@ from sash.aggregators.in_order import INSERT, fields, fold
 from sash.aggregators.queue import SIZE
 from sash.kernels import replay
 from sash.monoids.collect import Collect
+from sash.monoids.extremes import Max
 from sash.monoids.op_counter import OpCounter
-from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import AFFINE, held
 from tests.shared.effort import seldom, share

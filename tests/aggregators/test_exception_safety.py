@@ -8,7 +8,7 @@ import pytest
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import InOrder
 from sash.monoids import Monoid
-from sash.monoids.order_statistics import ModeForm
+from sash.monoids.rank_statistics import ModeForm
 
 
 class Brittle(Monoid):

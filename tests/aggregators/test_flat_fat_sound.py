@@ -14,7 +14,7 @@ from sash.kernels.jit.numba_methods import compiled
 from sash.kernels.loops.bound_kernel import specify
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.collect import Collect
-from sash.monoids.order import Max
+from sash.monoids.extremes import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE

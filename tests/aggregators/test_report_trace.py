@@ -12,8 +12,8 @@ import pytest
 
 from sash.aggregators import ABA, DABA, DABALite, InOrder, TwoStacks, TwoStacksLite
 from sash.aggregators.catalogue import IN_ORDER
+from sash.monoids.extremes import Max
 from sash.monoids.op_counter import OpCounter
-from sash.monoids.order import Max
 from tests.conformance.machines import admits
 
 STATES = {

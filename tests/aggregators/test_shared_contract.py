@@ -14,8 +14,8 @@ from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.aggregators.in_order import INSERT
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
+from sash.monoids.extremes import ArgMax, Max
 from sash.monoids.first_last import Last
-from sash.monoids.order import ArgMax, Max
 from sash.monoids.regression import Covariance
 from sash.monoids.sums import Count, Sum
 from tests.conformance.machines import JOIN, admits, fitting

@@ -11,8 +11,8 @@ import sash
 from sash.aggregators import SlickDequeInv, SubtractOnEvict
 from sash.aggregators.in_order import INSERT
 from sash.monoids.collect import Collect
+from sash.monoids.extremes import Max
 from sash.monoids.op_counter import OpCounter
-from sash.monoids.order import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sash
-from sash.cli.state_summary import described_query
+from sash.cli.inspect import described_query
 from sash.plan.fingerprint import described_state
 from tests.cli.typed import in_a_terminal, typed
 

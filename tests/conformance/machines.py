@@ -29,9 +29,9 @@ from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
+from sash.monoids.extremes import Max
 from sash.monoids.null_rows import NullRows
-from sash.monoids.order import Max
-from sash.monoids.order_statistics import Median, Mode, Quantile
+from sash.monoids.rank_statistics import Median, Mode, Quantile
 from sash.monoids.sums import Sum
 
 JOIN = sash.monoid(identity="", combine=operator.add, exact=True, name="join")

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 import sash
-from sash.state.column_sharing import restored, stored_fields
-from sash.state.state_codec import RANGES
-from sash.state.state_header import directories
+from sash.state.header_page import directories
+from sash.state.repeated_columns import restored, stored_fields
+from sash.state.slot_codec import RANGES
 from sash.stores import MemoryStore
 from sash.stores.pages import pack
 from sash.stores.pages import unpack as unpack_page

@@ -16,7 +16,7 @@ from sash.engine.emit.output import Output
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.revise.eager_engine import EagerEngine
 from sash.state.eager_pages import EagerPages
-from sash.state.state_header import Header
+from sash.state.header_page import Header
 from sash.stores import MemoryStore
 
 

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 import sash
 from sash.engine import Operator
-from sash.state import bucket_log, buffer_pages, durable_state
+from sash.state import bucket_log, buffer_pages
+from sash.state import durable as durable_state
 from sash.stores import RocksDBStore
 from sash.testing import assert_same
 

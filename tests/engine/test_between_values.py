@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.monoids.order_statistics import quantile_place
+from sash.monoids.rank_statistics import quantile_place
 from sash.testing import Reference, assert_same
 
 KINDS = [

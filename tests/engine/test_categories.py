@@ -12,7 +12,7 @@ import sash
 from sash import Count, Lifetime, Query, Time
 from sash.engine import Operator
 from sash.monoids import DirectProduct, Max, Min
-from sash.plan.category_order import schema_with_categories
+from sash.plan.categories import schema_with_categories
 from sash.stores import MemoryStore, PageError
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.state.column_sharing import STORED, layout_of, restored, stored_fields
+from sash.state.repeated_columns import STORED, layout_of, restored, stored_fields
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), -7.25])
 COLUMN: Any = st.one_of(

@@ -12,7 +12,7 @@ import pytest
 import sash
 from sash import Count, Lifetime, Policy, Session, Time
 from sash.kernels.loops.window_loops import NEVER
-from sash.state import durable_state
+from sash.state import durable as durable_state
 from sash.stores import MemoryStore, PageError
 from tests.engine.crafted_pages import SCHEMA, crafted, query, rows, stored
 from tests.fuzz.envelopes import unwrapped

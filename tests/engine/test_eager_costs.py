@@ -11,7 +11,7 @@ import pytest
 
 import sash
 from sash.engine.revise.eager_rows import OrderedRows
-from sash.kernels.loops import eager_order
+from sash.kernels.loops import eager_loops as eager_order
 from sash.monoids.custom import monoid
 from sash.testing import Reference, assert_same
 from tests.engine.eager_operator import EagerOperator

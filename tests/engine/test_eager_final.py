@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.engine.test_eager import (
+
+import sash
+from sash.engine import Operator
+from sash.stores import MemoryStore
+from sash.testing import Reference, assert_same
+from sash.testing.compare import as_rows
+from tests.behaviour.differential import compare_with_reference, run_step
+from tests.behaviour.test_eager import (
     NEW_KEY_WITHOUT_ROWS,
     RETRACTED,
     WINDOWS,
@@ -20,13 +27,6 @@ from tests.engine.test_eager import (
     retract_batch,
     retractions,
 )
-
-import sash
-from sash.engine import Operator
-from sash.stores import MemoryStore
-from sash.testing import Reference, assert_same
-from sash.testing.compare import as_rows
-from tests.behaviour.differential import compare_with_reference, run_step
 from tests.behaviour.test_operator import begin, resume
 from tests.shared.queries import SCALES, given_windows, loose, queries, rewritten
 from tests.shared.streams import Case, StreamStep, calls

@@ -14,7 +14,8 @@ import pytest
 
 import sash
 from sash.kernels.column import bounds, group_rows
-from sash.kernels.loops import eager_order, eager_windows, key_loops, slot_loops, timer_loops, window_loops
+from sash.kernels.loops import eager_loops as eager_order
+from sash.kernels.loops import eager_windows, key_loops, slot_loops, timer_loops, window_loops
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from tests.behaviour.differential import compare_with_reference

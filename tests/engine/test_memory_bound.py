@@ -18,7 +18,8 @@ import sash
 from sash.engine import Operator
 from sash.engine.live_backend import LiveBackend
 from sash.plan.options import byte_size
-from sash.state import buffer_pages, durable_state
+from sash.state import buffer_pages
+from sash.state import durable as durable_state
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.behaviour.differential import compare_with_reference

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.state import durable_state
+from sash.state import durable as durable_state
 from tests.engine.counting import CountingStore
 
 pytestmark = pytest.mark.compiled  # many rows

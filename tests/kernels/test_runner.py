@@ -19,7 +19,7 @@ from sash.kernels.jit.state_layout import NotColumnar
 from sash.kernels.loops.bound_kernel import kind_of
 from sash.kernels.loops.runner import Results
 from sash.monoids import Max, Monoid
-from sash.monoids.order import ArgMax
+from sash.monoids.extremes import ArgMax
 from sash.monoids.sums import Sum
 
 # ---- columns ----

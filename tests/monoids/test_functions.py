@@ -10,9 +10,9 @@ import pytest
 import sash
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
+from sash.monoids.extremes import ArgMax, Max
 from sash.monoids.first_last import Nth
 from sash.monoids.functions import AGGREGATES
-from sash.monoids.order import ArgMax, Max
 
 NAMES = [
     *("count", "sum", "product", "mean", "geometric_mean", "min", "max", "range", "arg_min", "arg_max", "min_count"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.monoids.algebra import Kind, Monoid, agree
-from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
+from sash.monoids.extremes import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
 from sash.testing import check_laws
 from tests.monoids.test_first_last import FLOATS, INT64, OF_KIND, TEXT, Rows, folds, lawful, one, results
 

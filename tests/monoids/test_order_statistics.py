@@ -15,7 +15,7 @@ from sash.aggregators import CountedTree, FrequencyTree, InOrder, SubtractOnEvic
 from sash.monoids import CountDistinct, Max, Median, Mode, Monoid, PercentRank, Quantile, Rank
 from sash.monoids.algebra import agree
 from sash.monoids.multiset import single
-from sash.monoids.order_statistics import INTERPOLATIONS, interpolated, quantile_place
+from sash.monoids.rank_statistics import INTERPOLATIONS, interpolated, quantile_place
 from sash.testing import check_laws
 from tests.monoids.order_oracle import EVERY, OF_ANYTHING, RANKS, defined
 

@@ -9,8 +9,7 @@ import pytest
 
 import sash
 from sash import Options, Query
-from sash.plan.default_schema import default_schema
-from sash.plan.explain import most_panes
+from sash.plan.explain import default_schema, most_panes
 from sash.plan.planner import DEQUE_SIZES
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from tests.plan.pane_edges import edges, panes

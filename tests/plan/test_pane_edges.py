@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators import SlickDequeNonInv
-from sash.monoids.order import Max
+from sash.monoids.extremes import Max
 from tests.plan.pane_edges import edges, pairs, panes
 
 LENGTHS = st.integers(1, 24)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.cli.state_summary import described_query
+from sash.cli.inspect import described_query
 from sash.monoids.functions import AGGREGATES
 from sash.monoids.synonyms import ARGUMENTS
 from sash.plan.fingerprint import described_state

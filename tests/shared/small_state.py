@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
-from sash.state import bucket_log, durable_state
+from sash.state import bucket_log
+from sash.state import durable as durable_state
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from sash.monoids.order import ArgMax
+from sash.monoids.extremes import ArgMax
 from sash.testing.strategies import columns
 from tests.shared.discovery import kinds_of, monoids, sample, sample_kinds, sample_rows
 

@@ -7,8 +7,8 @@ from sash.aggregators.in_order import require
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.extremes import ArgMax, Max
 from sash.monoids.op_counter import OpCounter
-from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum
 from sash.testing import check_laws
 

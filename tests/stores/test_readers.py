@@ -19,7 +19,7 @@ CALLS = 40
 def test_answers_are_never_mixed(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sash.state.durable_state.BUCKET", 3000)
+    monkeypatch.setattr("sash.state.durable.BUCKET", 3000)
     monkeypatch.setattr("sash.state.bucket_log.LEAST", 200)
     beside = QUERY.operator()
     expected = []

@@ -12,8 +12,8 @@ import sash
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct
+from sash.monoids.extremes import ArgMax, Max
 from sash.monoids.logic import Any as AnyOf
-from sash.monoids.order import ArgMax, Max
 from sash.monoids.sums import Count, Sum
 from sash.testing import LawError, Report, check_laws
 

@@ -5,7 +5,7 @@
 `main`           the command `sash`: exit codes and errors; `commands` has those that need no job
 `job_commands`   run, explain, new: `job_file` (TOML or YAML, checked), `job_query`, `job_pipeline`, `job_spark`,
                  `job_template`; `job_script`: under spark-submit
-`state_commands` inspect, lookup, migrate, backup: `state_summary` says what a state has, and its query
+`store_commands` inspect, lookup, migrate, backup: `inspect` says what a state has, and its query
 `terminal`       tables for people, CSV and JSON for programs, without control characters; `table_files`
 `structure_trace`   how a structure changes, as text and SVG        `bench`   times of queries, also in other libraries
 """

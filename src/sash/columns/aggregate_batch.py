@@ -43,7 +43,7 @@ from sash.kernels.loops.bound_kernel import LOWER, BoundKernel, Share, Use
 from sash.monoids.between_values import ONE
 from sash.monoids.custom import Custom
 from sash.monoids.null_rows import Unlowered
-from sash.monoids.order_statistics import AroundForm
+from sash.monoids.rank_statistics import AroundForm
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import has_objects, value_type
 

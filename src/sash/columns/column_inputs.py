@@ -30,7 +30,7 @@ from sash.kernels.column.column_kernels import (
     as_kind,
     column_kernel_of,
 )
-from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel, order_kernel_of
+from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel, order_kernel_of
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.bound_kernel import columns_use
 from sash.monoids.algebra import Kind

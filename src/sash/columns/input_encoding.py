@@ -33,7 +33,7 @@ from sash.monoids.direct_product import DirectProduct
 from sash.monoids.null_rows import NullRows
 from sash.monoids.sums import Count
 from sash.plan.bound_query import AggregateSpec
-from sash.plan.category_order import Categories
+from sash.plan.categories import Categories
 from sash.plan.types import kind as number_kind
 from sash.plan.types import value_type
 

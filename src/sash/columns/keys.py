@@ -36,7 +36,7 @@ from sash.kernels.loops import key_loops
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
 from sash.kernels.loops.key_loops import hash_texts
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
-from sash.plan.category_order import categories_of, encode_categories
+from sash.plan.categories import categories_of, encode_categories
 from sash.plan.types import value_type
 from sash.stores.codec import dumps, loads
 

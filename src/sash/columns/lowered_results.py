@@ -20,7 +20,7 @@ from sash.kernels.loops.bound_kernel import LOWER, AggregateError
 from sash.monoids.algebra import Monoid
 from sash.monoids.null_rows import Unlowered
 from sash.plan.bound_query import AggregateSpec
-from sash.plan.state_sharing import SUM_IN_MEAN, Member, Reads
+from sash.plan.common_results import SUM_IN_MEAN, Member, Reads
 
 
 @dataclass

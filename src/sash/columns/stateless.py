@@ -35,7 +35,7 @@ from sash.kernels.column.column_kernels import (
     RangeBounds,
     RowThreads,
 )
-from sash.kernels.column.order_kernels import DistinctKernel, OrderKernel
+from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import AggregateSpec, WindowSpec
@@ -173,7 +173,8 @@ class StatelessExecutor:
     def _bounds(self, window: WindowSpec, rows: RowOrder, table: pa.RecordBatch) -> CountBounds | RangeBounds:
         rule, edges, count = window.rule, rows.edges, len(rows)
         if rule.measure == "rows":
-            behind, ahead = (int(min(max(by, -count - 1), count + 1)) for by in rule.rows)
+            behind, ahead = rule.rows
+            behind, ahead = min(max(behind, -count - 1), count + 1), min(max(ahead, -count - 1), count + 1)
             if rule.is_moved:
                 return self.threads.bounded(bounds.by_rows, count, (behind, ahead, edges))
             size = min(behind, max(count, 1))

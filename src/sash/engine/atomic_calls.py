@@ -22,7 +22,7 @@ from sash.engine.intake.input_checks import json_copy
 from sash.engine.intake.progress import BeforeCommit, Changes, Progress, Uncommitted, replace
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.operator_base import ObservedCalls, OperatorBase
-from sash.state.state_header import Header
+from sash.state.header_page import Header
 
 Work = Callable[[Progress], tuple[pa.RecordBatch, Changes]]
 """The work of a call: from the progress before it to the results, and the changes of progress."""

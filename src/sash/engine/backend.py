@@ -8,7 +8,7 @@ from sash.columns.failed_rows import FailedResults
 from sash.engine.emit.output import Output
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.plan.planner import Plan
-from sash.state.state_header import StoredState
+from sash.state.header_page import StoredState
 
 
 class Backend:

@@ -21,7 +21,7 @@ from sash.engine.revise.eager_lookup import EagerLookup
 from sash.plan.planner import Plan
 from sash.state.eager_codec import EagerCodec
 from sash.state.eager_pages import EagerPages
-from sash.state.state_header import Header
+from sash.state.header_page import Header
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed

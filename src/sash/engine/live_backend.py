@@ -37,9 +37,9 @@ from sash.engine.keyed.step_data import StepResult
 from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.state.bucket_directory import Hashes
-from sash.state.durable_state import DurableMark, DurableState, MemoryBound
-from sash.state.state_codec import StateCodec
-from sash.state.state_header import Header
+from sash.state.durable import DurableMark, DurableState, MemoryBound
+from sash.state.header_page import Header
+from sash.state.slot_codec import StateCodec
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
 from sash.windows.rules import later

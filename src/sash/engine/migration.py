@@ -24,10 +24,9 @@ from sash.engine.operator import Operator
 from sash.kernels.loops.array_types import Ints
 from sash.plan.options import Options
 from sash.plan.query import Query
-from sash.state.migration_rules import matched, matched_cells, refusal
+from sash.state.header_page import StoredState
 from sash.state.root_page import HEADER, has_state, stored_mode, stored_schema
-from sash.state.state_header import StoredState
-from sash.state.state_transfer import move_emitted, settle, transfer
+from sash.state.transfer import matched, matched_cells, move_emitted, refusal, settle, transfer
 from sash.stores import Store
 from sash.stores.envelope import decoding
 from sash.stores.store import checked_store

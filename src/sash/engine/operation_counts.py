@@ -16,7 +16,7 @@ from sash.columns.keys import decode
 from sash.engine.intake.input_checks import record_batch
 from sash.engine.operator import Operator
 from sash.monoids.op_counter import OpCounter
-from sash.plan.category_order import schema_with_categories
+from sash.plan.categories import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.planner import Plan
 from sash.plan.queries import Queries

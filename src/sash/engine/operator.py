@@ -33,12 +33,12 @@ from sash.engine.operator_base import OpenedQuery
 from sash.engine.operator_snapshot import SnapshotKind, pack_snapshot, unpack_snapshot
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
-from sash.plan.category_order import UnknownCategories, require_categories, schema_with_categories
+from sash.plan.categories import UnknownCategories, require_categories, schema_with_categories
 from sash.plan.queries import Queries
 from sash.plan.query import Query
+from sash.state.header_page import token_of
 from sash.state.page_transaction import Pages
 from sash.state.root_page import stored_schema
-from sash.state.state_header import token_of
 from sash.stores import MemoryStore, Store
 from sash.windows.arguments import Length
 from sash.windows.specs import Closed

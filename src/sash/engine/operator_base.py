@@ -31,12 +31,12 @@ from sash.engine.live_backend import LiveBackend
 from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
-from sash.plan.category_order import schema_categories
+from sash.plan.categories import schema_categories
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.planner import Plan
 from sash.plan.query import Query
+from sash.state.header_page import Header
 from sash.state.root_page import explained, has_state
-from sash.state.state_header import Header
 from sash.stores import PageError, Store
 from sash.stores.store import checked_store
 from sash.windows.arguments import Length

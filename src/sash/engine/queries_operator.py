@@ -42,7 +42,7 @@ from sash.engine.operator_base import ObservedCalls
 from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
-from sash.plan.category_order import schema_with_categories
+from sash.plan.categories import schema_with_categories
 from sash.plan.combined_query import CombinedQuery
 from sash.plan.queries import Queries
 from sash.state.page_transaction import StoreOwner

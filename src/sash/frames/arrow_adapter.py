@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sash.columns.keys import encode_as
 from sash.frames.adapter import FrameResult, Ints
-from sash.plan.category_order import ordered_categories
+from sash.plan.categories import ordered_categories
 
 
 def arrow_adapter(data: Any) -> ArrowAdapter:

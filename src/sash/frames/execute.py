@@ -41,7 +41,7 @@ from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
 from sash.plan.binder import known
 from sash.plan.bound_query import BoundQuery
-from sash.plan.category_order import categories_of, is_ordered, ordered_categories, with_categories
+from sash.plan.categories import categories_of, is_ordered, ordered_categories, with_categories
 from sash.plan.derived_columns import source_column
 from sash.plan.dispatch import package_of
 from sash.plan.projection import OutputSpec

@@ -1,6 +1,6 @@
 """Medians and quantiles between two decimals, durations or times.
 
-A query uses them for columns of these types (`plan/typed_aggregates.py`). The result is computed from the two values
+A query uses them for columns of these types (`plan/types.py`). The result is computed from the two values
 around the place of the quantile, as integers: low + (high - low) * fraction, rounded half up, away from zero. The
 fraction has 18 decimal digits.
 
@@ -20,7 +20,7 @@ from typing import Any
 from sash.monoids import multiset
 from sash.monoids.decimals import half_up
 from sash.monoids.durations import in_units
-from sash.monoids.order_statistics import AroundForm, Counted, quantile_place
+from sash.monoids.rank_statistics import AroundForm, Counted, quantile_place
 
 ONE = 10**18
 """The units of a fraction."""

@@ -1,6 +1,6 @@
 """Sum, mean and range of decimals, exactly.
 
-A query uses them for columns of decimals (`plan/typed_aggregates.py`). In a loop, and for decimals of more than 38
+A query uses them for columns of decimals (`plan/types.py`). In a loop, and for decimals of more than 38
 digits, the state is a Python integer: the unscaled value, 1.25 as 125. On columns of up to 38 digits it is three
 words,
 

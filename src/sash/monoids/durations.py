@@ -1,6 +1,6 @@
 """Sum, mean and range of durations and times, as integers in units of their column.
 
-A query uses them for columns of durations, timestamps, dates and times of day (`plan/typed_aggregates.py`), whose
+A query uses them for columns of durations, timestamps, dates and times of day (`plan/types.py`), whose
 values are 64-bit integers. A loop may also insert objects of Python's `datetime`. Sums are wider than 64 bits, as those
 of integers (`sums.py`): a result that leaves them is an error of `lower`. Means are rounded half up, away from zero.
 """

@@ -14,7 +14,7 @@ from typing import Any
 from sash.expressions.source_text import excerpt
 from sash.monoids.algebra import MOST_ROWS, Kind, Monoid
 from sash.monoids.exact_integer import one_kind
-from sash.monoids.order import Max, Min
+from sash.monoids.extremes import Max, Min
 
 ZERO: dict[Kind, Any] = {"bool": False, "int": 0, "float": 0.0}
 """The value of a typed state without a value yet."""

@@ -22,13 +22,14 @@ from sash.monoids import logic
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
 from sash.monoids.collect import Collect, CollectDistinct, Concat
 from sash.monoids.ewm import EwmMean, EwmStd, EwmVar
+from sash.monoids.extremes import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
 from sash.monoids.first_last import M4, First, Last, Nth
 from sash.monoids.lag import Delta, Lag, PctChange
 from sash.monoids.logic import All, BitAnd, BitOr, BitXor
 from sash.monoids.longest_run import LongestRun
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
-from sash.monoids.order import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
-from sash.monoids.order_statistics import (
+from sash.monoids.product import GeometricMean, Product
+from sash.monoids.rank_statistics import (
     CountDistinct,
     Interpolation,
     Median,
@@ -38,7 +39,6 @@ from sash.monoids.order_statistics import (
     Rank,
     RankMethod,
 )
-from sash.monoids.product import GeometricMean, Product
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, Bloom, CountMin, FrequentItems
 from sash.monoids.sums import Count, Mean, Sum, SumOfSquares

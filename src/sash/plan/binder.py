@@ -24,12 +24,11 @@ from sash.monoids.null_rows import NullRows
 from sash.monoids.sample_probe import require_pure
 from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec, wide_type
-from sash.plan.category_order import Categories, UnknownCategories, categories_of, is_ordered
+from sash.plan.categories import Categories, UnknownCategories, categories_of, is_ordered
 from sash.plan.derived_columns import derived_type, input_names, inputs_of, source_column
 from sash.plan.projection import project
 from sash.plan.time_axis import Number, TimeAxis
-from sash.plan.typed_aggregates import typed_aggregate
-from sash.plan.types import type_samples
+from sash.plan.types import type_samples, typed_aggregate
 from sash.plan.validation import halflife_in_units
 from sash.windows.calendar import CalendarGrid, CalendarLength, LocalClock
 from sash.windows.duration import Duration

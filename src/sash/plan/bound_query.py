@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.expressions.tree import ColumnNode, Node
 from sash.monoids.algebra import Monoid
 from sash.plan.api_types import Mode
-from sash.plan.category_order import Categories, without_categories
+from sash.plan.categories import Categories, without_categories
 from sash.plan.projection import OutputSpec, Projection
 from sash.plan.schema_cache import Prepared
 from sash.plan.time_axis import Number, TimeAxis

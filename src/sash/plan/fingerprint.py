@@ -34,7 +34,7 @@ from sash.monoids.custom import Custom
 from sash.monoids.custom import itself as identity_function
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.monoid_key import monoid_key
-from sash.plan.state_sharing import shared_states
+from sash.plan.common_results import shared_states
 from sash.windows.calendar import CalendarLength
 from sash.windows.slide_policy import Policy
 from sash.windows.specs import WindowKind

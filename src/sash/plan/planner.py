@@ -26,7 +26,7 @@ from sash.monoids.durations import DurationSum
 from sash.monoids.ewm import EwmMeanByTime, EwmStdByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
 from sash.plan.api_types import Prefer
-from sash.plan.state_sharing import Member, shared_states
+from sash.plan.common_results import Member, shared_states
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec

@@ -24,7 +24,7 @@ from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.arithmetic import Aggregated, Formula
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.functions import AGGREGATES
-from sash.monoids.order_statistics import Rank
+from sash.monoids.rank_statistics import Rank
 from sash.monoids.sketches import Bloom, SketchMonoid
 from sash.plan.api_types import Emit, Late
 from sash.plan.options import Options

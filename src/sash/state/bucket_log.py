@@ -27,7 +27,7 @@ from sash.engine.keyed.live_engine import LiveEngine
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.state.page_transaction import Pages
-from sash.state.state_codec import RANGES, SEGMENT, EncodedBatch, StateCodec, tail_name
+from sash.state.slot_codec import RANGES, SEGMENT, EncodedBatch, StateCodec, tail_name
 
 LEAST = 1 << 13
 """A tail of fewer bytes stays in its bucket page."""

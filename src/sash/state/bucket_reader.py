@@ -18,10 +18,10 @@ from sash.engine.keyed.ahead_assigner import AheadAssigner
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.kernels.loops.array_types import Ints
 from sash.state.bucket_log import NUMBER, LogRange, segment_mark, segment_name
-from sash.state.column_sharing import restored
+from sash.state.page_checks import LARGEST, require, required_numbers
 from sash.state.page_transaction import Pages
-from sash.state.state_checks import LARGEST, require, required_numbers
-from sash.state.state_codec import StateCodec, Stored, tail_name
+from sash.state.repeated_columns import restored
+from sash.state.slot_codec import StateCodec, Stored, tail_name
 from sash.stores.envelope import PageError, decoding
 
 TOGETHER = 64

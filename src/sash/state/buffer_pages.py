@@ -22,9 +22,9 @@ from sash.engine.atomic import all_at_once, attributes
 from sash.engine.intake.reorder_buffer import ReorderBuffer, SortedRows, TimedRows, joined_rows
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
+from sash.state.header_page import Header, PageEntry
+from sash.state.page_checks import require
 from sash.state.page_transaction import Pages
-from sash.state.state_checks import require
-from sash.state.state_header import Header, PageEntry
 from sash.stores.envelope import decoding
 
 ROWS = 1 << 14

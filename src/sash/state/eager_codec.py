@@ -37,7 +37,7 @@ from sash.engine.revise.eager_slides import VANISHED, RowRecords, TimeRecords
 from sash.engine.revise.eager_state import expiry
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers, States
 from sash.kernels.loops.eager_windows import COUNT, PASSED
-from sash.state.state_checks import LARGEST, require, require_entries, required_numbers
+from sash.state.page_checks import LARGEST, require, require_entries, required_numbers
 from sash.stores.envelope import decoding
 
 # --- Eager checks ---

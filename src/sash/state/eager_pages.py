@@ -22,7 +22,7 @@ from sash.engine.revise.eager_engine import EagerEngine
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, longer
 from sash.kernels.loops.eager_windows import COUNT
 from sash.state.eager_codec import EagerCodec, EagerShare
-from sash.state.state_header import Header, PageEntry, StoredState, read_header
+from sash.state.header_page import Header, PageEntry, StoredState, read_header
 from sash.stores import PageError, Store
 
 FAN_OUT = 16

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sash.engine.atomic import all_at_once, attributes
 from sash.plan.bound_query import MODES
-from sash.state.column_sharing import COLUMN
+from sash.state.repeated_columns import COLUMN
 from sash.stores import PageError, Store
 from sash.stores.envelope import ANYTHING, COUNTER, Check, integer, list_of, one_of, optional, text
 from sash.stores.pages import Schemas, pack, unpack

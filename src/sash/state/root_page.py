@@ -15,7 +15,7 @@ from sash.plan.api_types import Mode
 from sash.plan.bound_query import MODES, BoundQuery
 from sash.plan.fingerprint import described, described_state, difference, is_description
 from sash.plan.query import Query
-from sash.state.state_checks import require
+from sash.state.page_checks import require
 from sash.stores import PageError, Store
 from sash.stores.envelope import check_meta, decoding, fingerprint_of, one_of, read_json, unwrap
 from sash.stores.pages import read_batch

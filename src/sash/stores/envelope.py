@@ -72,7 +72,7 @@ def decoding(name: str) -> Iterator[None]:
     >>> with decoding("page 'k/7'"):
     ...     raise ValueError("a key is listed twice")
     Traceback (most recent call last):
-    sash.stores.pages.PageError: page 'k/7' is damaged: a key is listed twice. Restore a copy of it, or start ...
+    sash.stores.envelope.PageError: page 'k/7' is damaged: a key is listed twice. Restore a copy of it, or start ...
     """
     try:
         yield
@@ -251,7 +251,7 @@ def check_meta(meta: Any, fields: Mapping[str, Check], name: str) -> None:
     >>> check_meta({"rows": 3}, {"rows": COUNTER}, "page 'k'")
     >>> check_meta({"rows": -3}, {"rows": integer(0, 9)}, "page 'k'")
     Traceback (most recent call last):
-    sash.stores.pages.PageError: page 'k' is damaged: its field 'rows' is -3; expected an integer from 0 to ...
+    sash.stores.envelope.PageError: page 'k' is damaged: its field 'rows' is -3; expected an integer from 0 to ...
     """
     if type(meta) is not dict:
         raise damaged(name, f"its meta is a {type(meta).__name__}; expected an object")

@@ -257,32 +257,32 @@ class WindowRule:
     slides_in_time: bool = False
     calendar_grid: CalendarGrid | None = None
 
-    @property
+    @cached_property
     def behind(self) -> Number:
         """The distance from the start to the row; negative if the start is after the row."""
         return self.size - self.shift
 
-    @property
+    @cached_property
     def peers(self) -> bool:
         """Does it end with the last peer of its row, or before the first, unless it is moved? If not, at the row."""
         return self.measure in ("values", "restarts") and self.column is None
 
-    @property
+    @cached_property
     def is_moved(self) -> bool:
         """Does it not end at its row?"""
         return self.shift != 0
 
-    @property
+    @cached_property
     def is_fixed(self) -> bool:
         """Does it end at its row, and start at a fixed distance from it?"""
         return not self.is_moved and self.calendar_size is None
 
-    @property
+    @cached_property
     def in_time(self) -> bool:
         """Is it measured on the time of rows?"""
         return self.measure == "values" and self.column is None
 
-    @property
+    @cached_property
     def is_unbounded(self) -> bool:
         """Does it hold all rows of the key?"""
         return self.measure == "restarts" and self.gap is None and self.column is None
@@ -326,11 +326,10 @@ class WindowRule:
             return self.calendar_size.before(ends)
         return moved(ends, bound(-self.size, self.numbers, inclusive=True))
 
-    @property
+    @cached_property
     def rows(self) -> tuple[int, int]:
         """How many rows a window of rows holds up to its own, and after it; either may be negative."""
-        behind, ahead = (int(min(max(by, -MOST_ROWS), MOST_ROWS)) for by in (self.behind, self.shift))
-        return behind, ahead
+        return int(min(max(self.behind, -MOST_ROWS), MOST_ROWS)), int(min(max(self.shift, -MOST_ROWS), MOST_ROWS))
 
     # ---- the grid of slide ends ----
 

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sash import monoids as m
-from sash.kernels.column import column_kernels, order_kernels
+from sash.kernels.column import column_kernels
 from sash.kernels.column import quantiles as value_buckets
 from sash.kernels.column import quantiles as wide_quantiles
+from sash.kernels.column import rank_kernels as order_kernels
 from sash.kernels.column import ranks as rank_compression
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
-from sash.kernels.column.order_kernels import OrderKernel, order_kernel_of
+from sash.kernels.column.rank_kernels import OrderKernel, order_kernel_of
 from sash.kernels.jit.compile import interpreted
-from sash.monoids.order_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
+from sash.monoids.rank_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
 from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN
 
 FLOATS = [0.0, -0.0, 1.0, -1.5, 5e-324, -5e-324, 1e300, -1e300, 1.7e308, math.inf, -math.inf, math.nan]

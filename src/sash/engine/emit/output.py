@@ -28,7 +28,7 @@ from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
-from sash.plan.category_order import categories_of
+from sash.plan.categories import categories_of
 from sash.plan.combined_query import Combination, QueryView
 from sash.plan.derived_columns import source_column
 from sash.plan.types import value_type

@@ -58,9 +58,9 @@ from sash.kernels.loops.bound_kernel import (
     live_use,
 )
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.plan.common_results import Member
 from sash.plan.derived_columns import lower_may_fail
 from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
-from sash.plan.state_sharing import Member
 
 # --- Element counts ---
 

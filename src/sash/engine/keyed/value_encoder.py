@@ -31,7 +31,7 @@ from sash.engine.keyed.chunk_log import CodeMapping, PlaceLog, require_type
 from sash.engine.keyed.rank_labels import RankLabels
 from sash.kernels.jit.state_layout import scalars
 from sash.kernels.loops.array_types import Flags, Ints, States
-from sash.plan.category_order import Categories
+from sash.plan.categories import Categories
 from sash.stores.codec import state_codec
 
 # --- Category codes ---

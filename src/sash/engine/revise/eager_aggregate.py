@@ -20,10 +20,10 @@ from sash.columns.failed_rows import FailedResults
 from sash.columns.lowered_results import ResultView
 from sash.engine.keyed.chunk_log import CodeMapping
 from sash.engine.keyed.value_encoder import ValueEncoder
-from sash.kernels.loops import eager_order as eager_changes
+from sash.kernels.loops import eager_loops as eager_changes
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, States, enlarged, longer
 from sash.kernels.loops.bound_kernel import BoundKernel, Structures, Use
-from sash.kernels.loops.eager_order import CARRIES, FIRST_LEAF, LAST_LEAF
+from sash.kernels.loops.eager_loops import CARRIES, FIRST_LEAF, LAST_LEAF
 from sash.kernels.loops.eager_trees import BUILT, LabelTree, turn_trees
 from sash.kernels.loops.eager_windows import HEAD, ON, RANGE
 from sash.kernels.loops.loop_cache import call_loop

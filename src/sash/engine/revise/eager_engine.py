@@ -32,7 +32,7 @@ from sash.engine.revise.eager_results import RowResults
 from sash.engine.revise.eager_rows import NewRows
 from sash.engine.revise.eager_slides import SlideResults
 from sash.engine.revise.eager_state import AggregateRaised, EagerState, expiry, next_timers
-from sash.kernels.loops import eager_order
+from sash.kernels.loops import eager_loops as eager_order
 from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.bound_kernel import AggregateError
 from sash.kernels.loops.eager_trees import ASKING, FOLDING, LIFTING

@@ -27,8 +27,9 @@ from sash.columns.time_numbers import Watermark
 from sash.engine.revise.eager_aggregate import EagerAggregate, LabelRanges, MovedRows, RangeResults
 from sash.engine.revise.eager_change import RowChanges
 from sash.engine.revise.eager_state import EagerState
-from sash.kernels.loops import eager_order, eager_windows
-from sash.kernels.loops import eager_order as eager_changes
+from sash.kernels.loops import eager_loops as eager_changes
+from sash.kernels.loops import eager_loops as eager_order
+from sash.kernels.loops import eager_windows
 from sash.kernels.loops.array_types import Flags, Ints
 from sash.kernels.loops.eager_windows import RANGE
 

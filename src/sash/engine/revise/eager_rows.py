@@ -27,7 +27,7 @@ from sash.engine.keyed.chunk_log import CodeMapping, RowLog
 from sash.engine.keyed.rank_labels import RankLabels
 from sash.engine.keyed.value_encoder import is_wasteful
 from sash.engine.revise.eager_rules import WindowTables
-from sash.kernels.loops import eager_order
+from sash.kernels.loops import eager_loops as eager_order
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, longer
 from sash.kernels.loops.eager_windows import CAPACITY, COUNT, HEAD, OFFSET, PASSED, START, STRIDE
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop

@@ -26,7 +26,8 @@ from sash.engine.revise.eager_aggregate import LabelRanges, MovedRows, RangeResu
 from sash.engine.revise.eager_change import RowChanges, RowPlaces
 from sash.engine.revise.eager_results import Answered, mark_changed, united
 from sash.engine.revise.eager_state import EagerState
-from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops import eager_loops as eager_order
+from sash.kernels.loops import eager_windows
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
 from sash.kernels.loops.eager_windows import BASE, COUNT, PASSED, SOME, START_AT
 from sash.plan.time_axis import Number

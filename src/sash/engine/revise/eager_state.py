@@ -29,10 +29,11 @@ from sash.engine.revise.eager_change import EagerJournal, RowChanges
 from sash.engine.revise.eager_rows import NewRows, OrderedRows
 from sash.engine.revise.eager_rules import WindowTables
 from sash.kernels.jit.compile import is_switched_off
-from sash.kernels.loops import eager_order, eager_windows
+from sash.kernels.loops import eager_loops as eager_order
+from sash.kernels.loops import eager_windows
 from sash.kernels.loops.array_types import Flags, Ints, Numbers, States, longer
 from sash.kernels.loops.bound_kernel import AggregateError
-from sash.kernels.loops.eager_order import DONE
+from sash.kernels.loops.eager_loops import DONE
 from sash.kernels.loops.eager_trees import ASKING
 from sash.kernels.loops.eager_windows import BASE, COUNT, END_AT, RANGE, SOME, START_AT
 from sash.plan.bound_query import BoundQuery

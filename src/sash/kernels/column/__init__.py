@@ -8,11 +8,11 @@
 `min_max`         min, max, arg_min, arg_max; over many sizes
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round; `prefix_sums`
 `variance`        var and std; `ewm_ranges`: exponentially weighted aggregates
-`order_kernels`   the kernels of order statistics: `quantiles` in narrow and wide windows, `ranks` (and modes),
+`rank_kernels`   the kernels of order statistics: `quantiles` in narrow and wide windows, `ranks` (and modes),
                   `distinct_counts`
 `group_rows`      group rows by key by counting, gather and scatter
 
-All but `column_kernels` and `order_kernels` are loops in plain Python that run only compiled. Each has
+All but `column_kernels` and `rank_kernels` are loops in plain Python that run only compiled. Each has
 two forms: over Count windows, whose bounds are computed, and over ranges, arrays of bounds [lo, hi) that never
 decrease; order statistics have the second only.
 

@@ -1,6 +1,6 @@
 """Minimum and maximum, and their places, over whole columns.
 
-The first of equal values is the result, and a NaN takes precedence over every number, as in `sash.monoids.order`.
+The first of equal values is the result, and a NaN takes precedence over every number, as in `sash.monoids.extremes`.
 
 Cost: 3 comparisons per row, over Count windows (by the block algorithm of van Herk, and Gil and Werman, for image
 filters) and over ranges.

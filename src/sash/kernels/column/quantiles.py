@@ -71,7 +71,7 @@ from sash.kernels.column.ranks import (
 )
 from sash.kernels.jit.word_operations import ARRAYS, bit_count, float_of, lowest_bit, nth_bit, slide_arrays
 from sash.monoids.algebra import noinline
-from sash.monoids.order_statistics import interpolated, quantile_place
+from sash.monoids.rank_statistics import interpolated, quantile_place
 
 # --- Quantile results ---
 

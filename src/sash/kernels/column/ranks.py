@@ -354,7 +354,7 @@ NARROW = 256
 """The longest window whose keys are compared one by one: a set of ranks takes some 30 ns a row on one core."""
 
 AVERAGE, MIN, MAX, DENSE = range(4)
-"""The places of the methods in `sash.monoids.order_statistics.METHODS`."""
+"""The places of the methods in `sash.monoids.rank_statistics.METHODS`."""
 
 
 def narrow_ranks(

@@ -2,6 +2,6 @@
 
 Loops are plain Python that runs compiled or interpreted: `structure_loops`, `timed_loops` (structures on columns),
 `live_loops`, `slot_loops`, `timer_loops`, `window_loops`, `key_loops` (live state of keys),
-`eager_order`, `eager_windows`, `eager_trees` (rows in order, with a tree each). The comparisons of window bounds are
+`eager_loops`, `eager_windows`, `eager_trees` (rows in order, with a tree each). The comparisons of window bounds are
 those of `sash.windows.rules`.
 """

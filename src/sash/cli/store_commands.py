@@ -28,9 +28,9 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the content of a state: its query, watermark, offset, keys, the largest keys, pages and bytes."""
+    from sash.cli.inspect import state_summary, summary_lines
     from sash.cli.job_file import read_job
     from sash.cli.job_pipeline import PreparedJob
-    from sash.cli.state_summary import state_summary, summary_lines
 
     read = read_job(job) if job else None
     query = None if read is None else PreparedJob(read, read.engine).made.query

@@ -31,7 +31,7 @@ from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThre
 from sash.kernels.jit.word_operations import ARRAYS
 from sash.kernels.loops.array_types import Numbers
 from sash.monoids.algebra import Monoid
-from sash.monoids.order_statistics import (
+from sash.monoids.rank_statistics import (
     BETWEEN,
     INTERPOLATIONS,
     METHODS,

@@ -5,9 +5,9 @@
                    states of the aggregates, with values in place of codes
     last batch     with emit="changes": the last emitted result of each key
 
-Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out (`column_sharing.py`).
+Structures are not stored: they are rebuilt from the elements. Columns that repeat are left out (`repeated_columns.py`).
 Elements below a position that the caller passes are not in these batches but in segments (`bucket_log.py`), in batches
-like batch 1. All batches are checked (`state_checks.py`) before any is loaded.
+like batch 1. All batches are checked (`page_checks.py`) before any is loaded.
 
 The columns in which elements and states of slots are stored, with functions that store and load them.
 
@@ -43,8 +43,8 @@ from sash.engine.keyed.slot_table import ColumnName, NamedArrays
 from sash.engine.keyed.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
 from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
-from sash.state.column_sharing import STORED, Layout, layout_of, restored, stored_fields
-from sash.state.state_checks import StateChecks, require, require_entries, required_numbers
+from sash.state.page_checks import StateChecks, require, require_entries, required_numbers
+from sash.state.repeated_columns import STORED, Layout, layout_of, restored, stored_fields
 
 # --- Element columns ---
 
@@ -344,7 +344,7 @@ class StateCodec:
         return Stored(keys, given, scalars, emitted, list(batches[1:]), heads)
 
     def check(self, stored: Stored) -> None:
-        """Raises ValueError for invalid slots (`state_checks.py`)."""
+        """Raises ValueError for invalid slots (`page_checks.py`)."""
         self.checks.slots(stored.scalars)
         for entry in stored.emitted:
             require_entries(entry, stored.count)

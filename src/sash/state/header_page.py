@@ -19,9 +19,9 @@ from sash.engine.intake.reorder_buffer import TimedRows
 from sash.plan.bound_query import BoundQuery
 from sash.plan.fingerprint import described_state
 from sash.plan.time_axis import Number
+from sash.state.page_checks import LARGEST, require
 from sash.state.page_transaction import NUMBER, Pages
 from sash.state.root_page import HEADER, QUERY, ROOT, root_batch
-from sash.state.state_checks import LARGEST, require
 from sash.stores import PageError, Store
 from sash.stores.envelope import COUNTER, check_meta, decoding, list_of, text
 

@@ -46,9 +46,9 @@ from sash.state.bucket_directory import BucketDirectory
 from sash.state.bucket_log import BucketLogs
 from sash.state.bucket_reader import BucketEntry, BucketReader, StoredElements
 from sash.state.buffer_pages import BufferMark, BufferPages
-from sash.state.state_checks import require
-from sash.state.state_codec import StateCodec, tail_name
-from sash.state.state_header import Header, StoredState, read_header
+from sash.state.header_page import Header, StoredState, read_header
+from sash.state.page_checks import require
+from sash.state.slot_codec import StateCodec, tail_name
 from sash.stores import PageError, Store
 from sash.stores.envelope import decoding
 

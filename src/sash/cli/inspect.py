@@ -28,8 +28,8 @@ from sash.monoids import functions
 from sash.monoids.arithmetic import Aggregated
 from sash.plan.fingerprint import window_text
 from sash.plan.query import Query
+from sash.state.header_page import directories
 from sash.state.root_page import HEADER, ROOT, root_schema, stored_description
-from sash.state.state_header import directories
 from sash.stores import MemoryStore
 from sash.stores import envelope as snapshots
 from sash.stores.envelope import PageError, decoding, fingerprint_of, read_json, unwrap
