@@ -125,9 +125,9 @@ MUTANTS = {
         "test_state.py::test_when_something_is_due",
     ),
     "a Time window keeps the row at its open start": Mutant(
-        "columns/time_numbers.py",
-        "size = int(size) - open_start",
-        "size = int(size)",
+        "windows/rules.py",
+        "return bound(-self.behind, self.numbers, self.closed_start)",
+        "return bound(-self.behind, self.numbers, True)",
         "test_definitions.py::test_rows_of_windows_on_frames",
     ),
     "a value at an exclusive start is in the window": Mutant(
@@ -138,18 +138,18 @@ MUTANTS = {
     ),
     "an early time wraps around": Mutant(
         "windows/rules.py",
-        "return least if t < floor else t - size",
-        "return t - size",
+        "return least if t < floor else t + by",
+        "return t + by",
         "test_hosts.py::test_limits_of_integers",
     ),
     "a session ends at its gap": Mutant(
-        "columns/time_numbers.py",
+        "windows/rules.py",
         "return found > np.asarray(gap).astype(found.dtype)",
         "return found >= np.asarray(gap).astype(found.dtype)",
         "test_definitions.py::test_rows_of_windows_on_frames",
     ),
     "an exclusive shifted bound is inclusive": Mutant(
-        "columns/time_numbers.py",
+        "windows/rules.py",
         "by = min(max(int(by) + (not inclusive), -LIMIT), LIMIT)",
         "by = min(max(int(by), -LIMIT), LIMIT)",
         "test_definitions.py::test_rows_of_windows_on_frames",
@@ -173,21 +173,21 @@ MUTANTS = {
         "test_definitions.py::test_rows_of_windows_on_operators",
     ),
     "windows closed on both sides hold no peers": Mutant(
-        "engine/keyed/row_assigner.py",
-        'with_peers = window.closed in ("right", "both")',
-        'with_peers = window.closed == "right"',
+        "windows/specs.py",
+        '**({"closed_end": lengths.closed in ("right", "both")} | bounds),',
+        '**({"closed_end": lengths.closed == "right"} | bounds),',
         "test_definitions.py::test_rows_of_windows_on_operators",
     ),
     "a full window is not full": Mutant(
         "engine/keyed/row_assigner.py",
-        "on = his - los >= int(window.size or 1) if window.full else all_true(len(slots))",
-        "on = his - los > int(window.size or 1) if window.full else all_true(len(slots))",
+        "on = his - los >= rule.full if rule.full else all_true(len(slots))",
+        "on = his - los > rule.full if rule.full else all_true(len(slots))",
         "test_hosts.py::test_windows_that_must_be_full",
     ),
     "a Count window that slides in time has a row too few": Mutant(
         "engine/keyed/row_assigner.py",
-        "los = np.maximum(his - int(window.size or 1), begin)",
-        "los = np.maximum(his - int(window.size or 1) + 1, begin)",
+        "los = np.maximum(his - rule.rows[0], begin)",
+        "los = np.maximum(his - rule.rows[0] + 1, begin)",
         "test_hosts.py::test_rows_and_totals_at_slides_in_time",
     ),
     "a Delta window may fall on streams": Mutant(
@@ -198,8 +198,8 @@ MUTANTS = {
     ),
     "a window that looks ahead is final at its closed end": Mutant(
         "kernels/loops/timer_loops.py",
-        "if end > now[0] or (closed[w] and end == now[0]):",
-        "if end > now[0]:",
+        "if precedes(now[0], t + distances[w], inclusive[w]):",
+        "if now[0] < t + distances[w] - inclusive[w]:",
         "test_hosts.py::test_a_result_that_looks_ahead_waits_for_rows_at_the_end_of_its_window",
     ),
     "a row waits for one row too few": Mutant(
@@ -210,8 +210,8 @@ MUTANTS = {
     ),
     "a Count window on columns has a row too many": Mutant(
         "kernels/column/bounds.py",
-        "lo = max(edges[key], i + 1 - size)",
-        "lo = max(edges[key], i - size)",
+        "lo = min(max(i + 1 - behind, begin), hi)",
+        "lo = min(max(i - behind, begin), hi)",
         "test_definitions.py::test_rows_of_windows_on_frames",
     ),
     "a Delta window on columns ends before its row": Mutant(
@@ -234,8 +234,8 @@ MUTANTS = {
     ),
     "a quarter of the rows starts at the wrong place": Mutant(
         "kernels/column/bounds.py",
-        "lo2 = _start(values, size, least, closed, begin, two)",
-        "lo2 = _start(values, size, least, closed, begin, two) + 1",
+        "lo2 = _start(values, by, least, closed, begin, two)",
+        "lo2 = _start(values, by, least, closed, begin, two) + 1",
         "test_definitions.py::test_rows_of_windows_on_frames",
     ),
     "peers before a row are in a window with an open end": Mutant(
@@ -270,25 +270,25 @@ MUTANTS = {
     ),
     "a slide belongs to the one before": Mutant(
         "windows/rules.py",
-        "return last_slide(window, x) + 1",
-        "return last_slide(window, x)",
+        "return self.last_slide(x) + 1",
+        "return self.last_slide(x)",
         "test_hosts.py::test_rows_and_totals_at_slides_in_time",
     ),
     "slides closed on the right are numbered as on the left": Mutant(
         "windows/rules.py",
-        "found: Numbers = (x + (sizes * size - offset - strict)) // every",
-        "found: Numbers = (x + (sizes * size - offset)) // every",
+        "return (x + (sizes * size - offset - strict)) // every",
+        "return (x + (sizes * size - offset)) // every",
         "test_hosts.py::test_slides_lie_on_their_grid",
     ),
     "the offset of slides is lost": Mutant(
         "windows/rules.py",
-        "above = offset + (k * every - sizes * size)",
-        "above = k * every - sizes * size",
+        "found: Numbers = divided(offset + (k * every - sizes * size), per)",
+        "found: Numbers = divided(k * every - sizes * size, per)",
         "test_hosts.py::test_slides_lie_on_their_grid",
     ),
     "panes are not cut where windows start": Mutant(
         "windows/rules.py",
-        "grids |= {(every, end % every, strict), (every, (end - int(window.size or 1)) % every, strict)}",
+        "grids |= {(every, end % every, strict), (every, (end - int(window.size)) % every, strict)}",
         "grids |= {(every, end % every, strict)}",
         "test_hosts.py::test_slides_lie_on_their_grid",
     ),
@@ -365,9 +365,9 @@ MUTANTS = {
         "test_hosts.py::test_windows_that_must_be_full",
     ),
     "an eager session ends at its gap": Mutant(
-        "kernels/loops/eager_windows.py",
-        "if gap[HAS_GAP] and before < window_start(t, gap[GAP], gap[GAP_FLOOR], least):",
-        "if gap[HAS_GAP] and before <= window_start(t, gap[GAP], gap[GAP_FLOOR], least):",
+        "windows/rules.py",
+        "return bool(before < start_of(t, -gap, floor, least))",
+        "return bool(before <= start_of(t, -gap, floor, least))",
         "test_definitions.py::test_rows_of_windows_on_eager_operators",
     ),
     "a revision does not count up": Mutant(
@@ -426,8 +426,8 @@ MUTANTS = {
     ),
     "a key is forgotten at the time of forget=": Mutant(
         "engine/keyed/live_engine.py",
-        "oldest = below(time, forget, open_start=False).astype(self.numbers)",
-        "oldest = below(time, forget, open_start=True).astype(self.numbers)",
+        "gap, floor, _, _ = bound(gap, self.numbers, inclusive=True)",
+        "gap, floor, _, _ = bound(gap, self.numbers, inclusive=False)",
         "test_hosts.py::test_a_key_restarts_after_forget",
     ),
     "forgotten keys keep their state": Mutant(
@@ -630,20 +630,20 @@ MUTANTS = {
     ),
     "aggregates with other parameters share a state": Mutant(
         "plan/combined_query.py",
-        "return one.columns == other.columns and one.monoid == other.monoid",
-        "return one.columns == other.columns and type(one.monoid) is type(other.monoid)",
+        "tuple(_place(aggregates, spec, lambda spec: (spec.columns, spec.monoid)) for spec in one.aggregates),",
+        "tuple(_place(aggregates, spec, lambda spec: (spec.columns, type(spec.monoid))) for spec in one.aggregates),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "aggregates of other columns share a state": Mutant(
         "plan/combined_query.py",
-        "return one.columns == other.columns and one.monoid == other.monoid",
-        "return one.monoid == other.monoid",
+        "tuple(_place(aggregates, spec, lambda spec: (spec.columns, spec.monoid)) for spec in one.aggregates),",
+        "tuple(_place(aggregates, spec, lambda spec: spec.monoid) for spec in one.aggregates),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "windows with other ends share their bounds": Mutant(
         "plan/combined_query.py",
-        "return one.window == other.window",
-        "return type(one.window) is type(other.window) and one.size == other.size",
+        "tuple(_place(windows, spec, lambda spec: spec.window) for spec in one.windows),",
+        "tuple(_place(windows, spec, lambda spec: (type(spec.window), spec.size)) for spec in one.windows),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "counts of other columns share a state": Mutant(
@@ -666,14 +666,14 @@ MUTANTS = {
     ),
     "a lookup holds the rows at its own time, or not": Mutant(
         "engine/keyed/lookup.py",
-        'stops = back if at is None else rings.search(columns["time"], at, "left" if open_end else "right")',
-        'stops = back if at is None else rings.search(columns["time"], at, "right" if open_end else "left")',
+        "stops = back if at is None else rings.search(time, at, not rule.closed_end)",
+        "stops = back if at is None else rings.search(time, at, rule.closed_end)",
         "test_definitions.py::test_lookups_at_a_time",
     ),
     "a lookup of a Count window has a row too many": Mutant(
         "engine/keyed/lookup.py",
-        "return np.maximum(stops - int(size), rings.front), stops",
-        "return np.maximum(stops - int(size) - 1, rings.front), stops",
+        "return np.clip(stops - behind, rings.front, hi), hi",
+        "return np.clip(stops - behind - 1, rings.front, hi), hi",
         "test_definitions.py::test_lookups_of_a_shorter_range",
     ),
     "a lookup finds a forgotten key": Mutant(
@@ -696,14 +696,14 @@ MUTANTS = {
     ),
     "as-of counts events at the time of the row": Mutant(
         "columns/as_of_columns.py",
-        "his = self._moved(window.shift, not self.closed_end)",
-        "his = self._moved(window.shift, self.closed_end)",
+        "ends = self._places_of(here, bound(0, here.dtype, not rule.closed_end), not rule.closed_end)",
+        "ends = self._places_of(here, bound(0, here.dtype, rule.closed_end), not rule.closed_end)",
         "test_definitions.py::test_rows_of_windows_as_of_a_spine",
     ),
     "as-of rounds finer times wrongly": Mutant(
         "columns/as_of_columns.py",
-        "return self.ceiling if inclusive else self.floor",
-        "return self.floor",
+        "targets = origins + (rows.ceiling - rows.floor) if inclusive else origins",
+        "targets = origins",
         "test_definitions.py::test_a_spine_in_finer_units_than_its_events",
     ),
     "as-of continues a session after its gap": Mutant(
@@ -719,27 +719,27 @@ MUTANTS = {
         "test_definitions.py::test_rows_of_windows_as_of_a_spine",
     ),
     "a loop ends a session at its gap": Mutant(
-        "loop/evictor.py",
-        "return self.previous is not None and now - self.previous > self.gap",
-        "return self.previous is not None and now - self.previous >= self.gap",
+        "windows/rules.py",
+        "return bool(t - before > gap)",
+        "return bool(t - before >= gap)",
         "test_definitions.py::test_rows_of_windows_in_a_loop",
     ),
     "a loop keeps the event at an open start": Mutant(
         "loop/evictor.py",
-        "while gone < held and (times[0] < bound if self.keeps_bound else times[0] <= bound):",
-        "while gone < held and times[0] < bound:",
+        "while gone < held and is_before(values[0], start):",
+        "while gone < held and values[0] < start:",
         "test_definitions.py::test_rows_of_windows_in_a_loop",
     ),
     "a loop keeps an event too many": Mutant(
         "loop/evictor.py",
-        "return held - self.window.size if held > self.window.size else 0",
-        "return held - self.window.size - 1 if held > self.window.size else 0",
+        "return held - self.size if held > self.size else 0",
+        "return held - self.size - 1 if held > self.size else 0",
         "test_definitions.py::test_rows_of_windows_in_a_loop",
     ),
     "a loop keeps the event at the size of Delta": Mutant(
         "loop/evictor.py",
-        "while gone < held and current - places[0] >= size:  # type: ignore[operator]",
-        "while gone < held and current - places[0] > size:",
+        "start = (now if self.is_plain else self._origin(now) if clock is None else clock.last) + self.by",
+        "start = (now if self.is_plain else self._origin(now) if clock is None else clock.last - 1) + self.by",
         "test_definitions.py::test_rows_of_windows_in_a_loop",
     ),
     "a loop lets events enter one too early": Mutant(
@@ -756,8 +756,8 @@ MUTANTS = {
     ),
     "min_periods may not be the size of the window": Mutant(
         "plan/validation.py",
-        "if isinstance(one, Count) and query.min_periods > one.size:",
-        "if isinstance(one, Count) and query.min_periods >= one.size:",
+        'if one.unit == "rows" and query.min_periods > one.length:',
+        'if one.unit == "rows" and query.min_periods >= one.length:',
         "test_hosts.py::test_arguments_at_their_limits_are_accepted",
     ),
     "a nearest name is not offered": Mutant(
