@@ -1,5 +1,6 @@
 """Generated pages and pictures are up to date with the code and the measurements."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,18 @@ def test_a_figure_that_is_not_there_is_an_error() -> None:
 
 
 def test_the_links_of_the_readme_lead_somewhere() -> None:
-    import re
-
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     targets = re.findall(r"\]\(([^)#]+)\)", text)
     assert len(targets) > 30
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_pages_name_exist(page: str) -> None:
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / page).read_text(encoding="utf-8")))
+    there = [path.as_posix() for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
+    assert named
+    assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
 def test_the_summary_of_performance_is_its_tables() -> None:

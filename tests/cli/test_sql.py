@@ -388,7 +388,10 @@ def test_cumulating_windows_grow_by_steps() -> None:
         ("SELECT max(x) OVER (PARTITION BY , k ORDER BY t) FROM events", "nothing at ','"),
         ("SELECT max(x) OVER (ORDER BY t) AS, id FROM events", "nothing at 'AS'"),
         ("SELECT max(x) OVER (ORDER BY t) AS FROM events", "nothing at 'AS'"),
-        ("SELECT max(x) OVER (ORDER BY t) FROM events WHERE", "this is not SQL at line 1, column 53: Required keyword: 'this'$"),
+        (
+            "SELECT max(x) OVER (ORDER BY t) FROM events WHERE",
+            "this is not SQL at line 1, column 53: Required keyword: 'this'$",
+        ),
         (
             "SELECT max(x) OVER (ORDER BY t)" + " + max(x) OVER (ORDER BY t)" * 400 + " FROM events",
             "a formula has at most 150 operations",
@@ -548,10 +551,19 @@ def test_named_arguments_have_any_order() -> None:
     ],
 )
 def test_no_column_is_taken_for_another(text: str) -> None:
-    columns = {"id": [0, 1, 2], "t": [1, 1, 2], "x": [1, 2, 4], "peers": [7, 8, 9], "sash_sql_1": [5, 3, 4], "*": [2] * 3}
+    columns = {
+        "id": [0, 1, 2],
+        "t": [1, 1, 2],
+        "x": [1, 2, 4],
+        "peers": [7, 8, 9],
+        "sash_sql_1": [5, 3, 4],
+        "*": [2] * 3,
+    }
     table = pa.table(columns)
     for frame in (table, pl.from_arrow(table), table.to_pandas()):
-        found = pa.table(sash.sql(text, events=frame)) if frame is table else pa.table(dict(sash.sql(text, events=frame)))
+        found = (
+            pa.table(sash.sql(text, events=frame)) if frame is table else pa.table(dict(sash.sql(text, events=frame)))
+        )
         assert_rows(found.to_pylist(), expected(text, table), text)
 
 

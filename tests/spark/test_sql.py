@@ -167,7 +167,8 @@ def test_a_condition_means_the_same_as_on_frames(spark: Any) -> None:
         }
     )
     frame = spark.createDataFrame(
-        [tuple(row.values()) for row in table.to_pylist()], "id long, i long, f double, s string, p boolean, ts timestamp"
+        [tuple(row.values()) for row in table.to_pylist()],
+        "id long, i long, f double, s string, p boolean, ts timestamp",
     )
     texts = [
         f"SELECT id, count(*) OVER (ORDER BY id ROWS CURRENT ROW) AS n FROM events WHERE {condition}"
