@@ -772,6 +772,36 @@ MUTANTS = {
         "if len(slides) > 2:",
         "test_hosts.py::test_queries_that_are_refused",
     ),
+    "an entry after a removed key is lost": Mutant(
+        "kernels/loops/key_loops.py",
+        "if ((at - table[2 * at]) & mask) >= ((at - hole) & mask):",
+        "if ((at - table[2 * at]) & mask) > ((at - hole) & mask):",
+        "test_values.py::test_many_keys_come_and_go",
+    ),
+    "zeros of both signs are two keys": Mutant(
+        "columns/keys.py",
+        "tidy = np.where(numbers == 0, np.zeros(1, numbers.dtype), numbers)",
+        "tidy = numbers.copy()",
+        "test_values.py::test_keys_of_every_type_come_and_go",
+    ),
+    "intervals have no bytes": Mutant(
+        "columns/keys.py",
+        "values = [*map(_without_intervals, values)]",
+        "pass",
+        "test_values.py::test_keys_of_every_type_come_and_go",
+    ),
+    "texts of released keys stay": Mutant(
+        "columns/keys.py",
+        "live: Ints = np.flatnonzero(self._uses[: len(self)])",
+        "live: Ints = np.arange(len(self))",
+        "test_values.py::test_memory_of_keys_is_released",
+    ),
+    "texts of keys are renamed to others": Mutant(
+        "columns/keys.py",
+        "renamed[live] = np.arange(len(live))",
+        "renamed[live] = np.arange(len(live))[::-1]",
+        "test_values.py::test_memory_of_keys_is_released",
+    ),
     "process is allowed after finish": Mutant(
         "engine/operator.py",
         "if now.watermark == math.inf:",
