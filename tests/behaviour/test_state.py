@@ -8,6 +8,7 @@ reopened   ▢─▶▢      ▢─▶▢      ▢─▶▢      ▢         ano
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -256,6 +257,10 @@ def test_a_store_that_fails_in_any_operation(name: str, how: str) -> None:
                 if len(found) == 3:
                     operator = None
         assert in_any_order(found) == right, (how, at)
+        last = query.operator(SCHEMA, store=store.pages)
+        assert last.watermark == math.inf
+        if "eager" not in name:
+            assert last.metrics.keys == 0
         if left is None:
             break
         torn += continues(query, batches, right, *left)
@@ -578,6 +583,17 @@ def test_elements_that_no_window_needs_are_evicted(emit: Any) -> None:
         rows = [{"k": "a", "t": 10 * number + i, "x": i, "f": 1.0, "s": "", "p": None} for i in range(10)]
         operator.process(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
     assert 20 <= operator.metrics.elements <= (22 if emit == "final" else 60)
+
+
+def test_a_row_at_a_float_is_due_at_the_next_float() -> None:
+    for time in (0.0, -5e-324, 1.5, -(2.0**60)):
+        operator = sash.Query(sash.Time(1.0), on="t", lateness=1.0, n=sash.count()).operator(
+            pa.schema({"t": "float64"}), mode="given"
+        )
+        operator.process({"t": [time]})
+        assert operator.due == math.nextafter(time, math.inf)
+        assert operator.advance(time).num_rows == 0
+        assert operator.advance(operator.due).num_rows == 1
 
 
 def test_when_something_is_due() -> None:
