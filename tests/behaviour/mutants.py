@@ -232,6 +232,12 @@ MUTANTS = {
         "while False:",
         "test_hosts.py::test_threads_change_nothing",
     ),
+    "a sum at the start of a piece lacks a row": Mutant(
+        "kernels/column/exact_sum.py",
+        "if not begun(x, max(begin, at - size), at, end, size, scratch):",
+        "if not begun(x, max(begin, at - size + 1), at, end, size, scratch):",
+        "test_hosts.py::test_threads_change_nothing",
+    ),
     "a quarter of the rows starts at the wrong place": Mutant(
         "kernels/column/bounds.py",
         "lo2 = _start(values, size, least, closed, begin, two)",
@@ -489,6 +495,12 @@ MUTANTS = {
         'if meta["name"] != name:',
         "if False:",
         "test_state.py::test_truncated_damaged_and_mixed_pages_are_refused",
+    ),
+    "a segment of another write is read": Mutant(
+        "state/bucket_reader.py",
+        "if marks != log.mark:",
+        "if False:",
+        "test_state.py::test_a_segment_of_a_write_that_never_was_is_refused",
     ),
     "a changed bucket is not written": Mutant(
         "state/bucket_directory.py",

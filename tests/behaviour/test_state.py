@@ -531,6 +531,108 @@ def test_truncated_damaged_and_mixed_pages_are_refused(name: str) -> None:
                 opened(pages | {same[0]: pages[same[1]]})
 
 
+LARGE: dict[str, dict[str, Any]] = {
+    "rows": {"windows": {"time": sash.Time(5000), "count": sash.Count(700)}, "lateness": 300},
+    "slides": {"windows": sash.Time(600, every=100), "lateness": 300},
+    "eager": {"windows": sash.Time(500), "lateness": 300, "emit": "eager"},
+}
+KINDS = {"rows": {"b", "q", "s"}, "slides": {"b", "q"}, "eager": {"e"}}
+
+
+def large(name: str) -> sash.Query:
+    arguments = LARGE[name]
+    return sash.Query(**arguments, by="k", on="t", high=sash.max("x"), n=sash.count())
+
+
+def large_calls() -> list[pa.RecordBatch]:
+    """Rows of many keys with long text, and of one key with many rows."""
+    chance = random.Random(8)
+    found = []
+    for number in range(8):
+        rows = [
+            {"k": "hot" if i % 2 else f"{chance.randrange(150):03}" + "k" * 2000, "t": 250 * number + i // 2, "x": i}
+            for i in range(500)
+        ]
+        found.append(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+    return found
+
+
+def after_each_call(name: str) -> list[dict[str, bytes]]:
+    store, found = MemoryStore(), []
+    operator = large(name).operator(SCHEMA, store=store)
+    for one in large_calls():
+        operator.process(one)
+        found.append(dict(store.items()))
+    return found
+
+
+def kind_of(page: str) -> str:
+    return page if page in ("header", "root") else page[0]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_pages_of_every_kind_are_told_apart(name: str) -> None:
+    """One in the place of another, an older one, or none are refused by name."""
+    *earlier, pages = after_each_call(name)
+
+    def opened(made: dict[str, bytes]) -> None:
+        operator = large(name).operator(SCHEMA, store=MemoryStore(made))
+        operator.process(large_calls()[-1])
+        operator.finish()
+
+    def refused(changed: Mapping[str, bytes | None], says: str) -> None:
+        with pytest.raises(PageError, match=says):
+            opened({one: data for one, data in (pages | changed).items() if data is not None})
+
+    opened({**pages})
+
+    kinds: dict[str, list[str]] = {}
+    for page in sorted(pages):
+        kinds.setdefault(kind_of(page), []).append(page)
+    assert {kind for kind, some in kinds.items() if len(some) > 1} >= KINDS[name]
+    for one, other, *_ in (some for some in kinds.values() if len(some) > 1):
+        refused({one: pages[other], other: pages[one]}, "pages were mixed up")
+        refused({one: None}, "missing|incomplete")
+    refused({"header": None}, "page 'header' is missing")
+    stale = {kind_of(page): (page, old[page]) for old in earlier for page in old if pages.get(page, b"") != old[page]}
+    for page, data in stale.values():
+        if page in pages:
+            refused({page: data}, "is not of the call that the header lists|is missing from the store")
+    assert {"header", "b"} <= {*stale} or name == "eager"
+
+
+def test_a_segment_of_a_write_that_never_was_is_refused() -> None:
+    """Two writes are torn: the first leaves a segment behind, the second all but its own segment of that name."""
+
+    class Picky(MemoryStore):
+        def put_many(self, pages: Mapping[str, bytes]) -> None:
+            super().put_many({name: page for name, page in pages.items() if self.takes(name)})
+            if len(pages) > sum(map(self.takes, pages)):
+                raise OSError("the machine has stopped")
+
+        def takes(self, _name: str) -> bool:
+            return True
+
+    def process(start: int, value: int) -> None:
+        rows = [{"k": "a", "t": start + i, "x": value * i * 7919 % 1009} for i in range(1500)]
+        one = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+        large("rows").operator(SCHEMA, store=store).process(one)
+
+    store = Picky()
+    process(0, 1)
+    process(1600, 1)
+    first = {*store.pages}
+    store.takes = lambda name: name[0] == "s"  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        process(3200, 2)
+    assert {*store.pages} > first
+    store.takes = lambda name: name[0] != "s"  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        process(3200, 3)
+    with pytest.raises(PageError, match=r"'s0{16}\.0\.\d+' .* is not of the call that their bucket lists"):
+        process(4800, 4)
+
+
 # ---- costs that users see ----
 
 

@@ -142,3 +142,51 @@ def test_a_condition_keeps_the_rows_in_which_another_column_is_set(spark: Any, c
     frame = spark.createDataFrame([(1, None), (2, None), (None, "bad"), (1, "bad")], "x int, bad string")
     rows = filtered(frame, sash.expr(condition).tree, condition, "where", besides="bad").collect()
     assert [tuple(row) for row in rows] == [(2, None), (None, "bad"), (1, "bad")]
+
+
+CONDITIONS = [
+    "f > 1", "f = f", "f <> f", "not f > 1", "greatest(f, i) > 5", "sqrt(i) > 1", "i / 0 is null", "10 / i > 0",
+    "i % 0 is null", "dow(ts) = 0", "extract(second from ts) = 59", "extract(epoch from ts) < 0", "isfinite(f)",
+    "round(f) = 3", "i // 2 = -3", "ts > '2024-02-25 12:00:00'", "hour(ts) = 23", "i in (3, null)", "not i > 3 or s = 'a'",
+    "s > 'B'", "s = 'a\\b'", "p", "not p", "i is null", "p is not true", "i = 3 and s is null", "true", "false",
+]  # fmt: skip
+
+
+def test_a_condition_means_the_same_as_on_frames(spark: Any) -> None:
+    nan = float("nan")
+    table = pa.table(
+        {
+            "id": [0, 1, 2, 3, 4, 5],
+            "i": [-7, -1, 0, 3, None, 10],
+            "f": [-2.5, 0.5, 1.5, nan, None, 2.7],
+            "s": ["a", "B", "", None, "a\\b", "12"],
+            "p": [True, False, None, True, False, True],
+            "ts": pa.array([1708905599500000, -7200000000, 1704067200000000, None, 1677999600000000, 0]).cast(
+                pa.timestamp("us", "UTC")
+            ),
+        }
+    )
+    frame = spark.createDataFrame(
+        [tuple(row.values()) for row in table.to_pylist()], "id long, i long, f double, s string, p boolean, ts timestamp"
+    )
+    texts = [
+        f"SELECT id, count(*) OVER (ORDER BY id ROWS CURRENT ROW) AS n FROM events WHERE {condition}"
+        for condition in CONDITIONS
+    ]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        found = [sorted(row.id for row in sash.sql(text, events=frame).collect()) for text in texts]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    wanted = [sash.sql(text, events=table)["id"].to_pylist() for text in texts]
+    assert dict(zip(CONDITIONS, found, strict=True)) == dict(zip(CONDITIONS, wanted, strict=True))
+
+
+@pytest.mark.parametrize("condition", ["x > 1", "x * 2 > 2"])
+def test_a_condition_keeps_the_rows_in_which_another_column_is_set(spark: Any, condition: str) -> None:
+    from sash.spark.conditions import filtered
+
+    frame = spark.createDataFrame([(1, None), (2, None), (None, "bad"), (1, "bad")], "x int, bad string")
+    rows = filtered(frame, sash.expr(condition).tree, condition, "where", besides="bad").collect()
+    assert [tuple(row) for row in rows] == [(2, None), (None, "bad"), (1, "bad")]
