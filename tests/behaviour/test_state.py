@@ -228,6 +228,40 @@ class WrittenStore(MemoryStore):
         return super().get_many(ids)
 
 
+@pytest.mark.compiled  # states of objects have no columns
+@pytest.mark.parametrize(
+    "values",
+    [[-0.0] * 3, [0.0] * 3, [math.nan] * 3, [0.0, -0.0, 0.0], [1.5, -0.0, 1.5], [math.inf] * 3, [5e-324] * 3],
+    ids=repr,
+)
+def test_values_that_repeat_come_back_with_all_their_bits(values: list[float]) -> None:
+    made = {"a": sash.first("f"), "b": sash.last("f"), "c": sash.max("f"), "d": sash.min("f"), "n": sash.count("x")}
+    query = sash.Query({"c": 3, "s": sash.Session(9)}, by="k", on="t", lateness=0, **made)
+    schema = pa.schema({"k": "string", "t": "int64", "f": "float64", "x": "int64"})
+    for first in (-(2**63), 0, 2**63 - 9):
+        operator = query.operator(schema, mode="given", store=MemoryStore())
+        operator.process({"k": ["a"] * 3, "t": [first, first + 1, first + 2], "f": values, "x": [2**63 - 1] * 3})
+        operator.advance(first + 3)
+        right = repr(operator.lookup({"k": ["a"]}).to_pylist())
+        assert repr(sash.engine.Operator.restore(query, operator.snapshot()).lookup({"k": ["a"]}).to_pylist()) == right
+        assert (
+            repr(query.operator(schema, mode="given", store=operator.store).lookup({"k": ["a"]}).to_pylist()) == right
+        )
+
+
+@pytest.mark.compiled
+def test_states_that_repeat_take_no_room() -> None:
+    sizes = []
+    for made in (
+        {"a": sash.max("f")},
+        {"a": sash.max("f"), "b": sash.sum("f"), "c": sash.min("f"), "d": sash.last("f")},
+    ):
+        operator = sash.Query(2000, lateness=0, on="t", **made).operator(pa.schema({"t": "int64", "f": "float64"}))
+        operator.process({"t": [*range(2000)], "f": [i * 7919 % 1009 / 7 for i in range(2000)]})
+        sizes.append(len(operator.snapshot()))
+    assert sizes[1] < 1.3 * sizes[0]
+
+
 # ---- faults ----
 
 
