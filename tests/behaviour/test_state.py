@@ -721,6 +721,17 @@ def test_elements_that_no_window_needs_are_evicted(emit: Any) -> None:
     assert 20 <= operator.metrics.elements <= (22 if emit == "final" else 60)
 
 
+def test_windows_that_end_at_a_row_share_their_elements() -> None:
+    windows = {"t": sash.Time(20), "left": sash.Time(20, closed="left"), "c": sash.Count(20), "d": sash.Delta("t", 15)}
+    held = []
+    for some in (windows, {"t": sash.Time(20, closed="both")}):
+        operator = sash.Query(some, by="k", on="t", lateness=0, high=sash.max("x")).operator(SCHEMA)
+        rows = [{"k": "a", "t": i, "x": i, "f": 1.0, "s": "", "p": None} for i in range(200)]
+        operator.process(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+        held.append(operator.metrics.elements)
+    assert held[0] <= held[1] + 1
+
+
 def test_a_row_at_a_float_is_due_at_the_next_float() -> None:
     for time in (0.0, -5e-324, 1.5, -(2.0**60)):
         operator = sash.Query(sash.Time(1.0), on="t", lateness=1.0, n=sash.count()).operator(
