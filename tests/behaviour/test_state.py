@@ -398,9 +398,10 @@ def test_bounded_memory_changes_no_result(name: str, memory: int) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_bounded_memory_with_a_store_that_fails(how: str) -> None:
+@pytest.mark.parametrize("name", ["rows", "changes"])
+def test_bounded_memory_with_a_store_that_fails(name: str, how: str) -> None:
     """Keys whose pages may be older than they are stay in memory until they are written again."""
-    query, batches = query_of("rows"), calls(16, 8, "abcdefgh")
+    query, batches = query_of(name), calls(16, 8, "abcdefgh")
     bounded, right = query.rewritten(options=sash.Options(memory=1)), in_any_order(clean(query, batches))
     for at in range(2, 60, 3):
         store = FaultyStore(MemoryStore(), at, how, seed=at)
@@ -443,23 +444,33 @@ BASE: dict[str, Any] = {
     "min_periods": 0,
     "high": sash.max("x"),
 }
-OTHERS: dict[str, dict[str, Any]] = {
-    "size": {"windows": sash.Time(9, every=2)},
-    "every": {"windows": sash.Time(8, every=4)},
-    "offset": {"windows": sash.Time(8, every=2, offset=1)},
-    "closed": {"windows": sash.Time(8, every=2, closed="right")},
-    "kind": {"windows": sash.Count(8, every=2)},
-    "name": {"windows": {"w": sash.Time(8, every=2)}},
-    "by": {"by": ("k", "s")},
-    "on": {"on": ["t", "x"]},
-    "lateness": {"lateness": 5},
-    "forget": {"forget": 50},
-    "min_periods": {"min_periods": 2},
-    "aggregate": {"high": sash.min("x")},
-    "column": {"high": sash.max("t")},
-    "parameter": {"high": sash.quantile("x", q=0.25)},
-    "condition": {"high": sash.max("x", where="f > 0")},
-    "formula": {"high": sash.max("x") + 1},
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "size": ({"windows": sash.Time(9, every=2)}, "window 8 → 9"),
+    "every": ({"windows": sash.Time(8, every=4)}, "window Time(8, every=2) → Time(8, every=4)"),
+    "offset": ({"windows": sash.Time(8, every=2, offset=1)}, "window Time(8, every=2) → Time(8, every=2, offset=1)"),
+    "closed": (
+        {"windows": sash.Time(8, every=2, closed="right")},
+        "window Time(8, every=2) → Time(8, every=2, closed=right)",
+    ),
+    "kind": ({"windows": sash.Count(8, every=2)}, "window Time(8, every=2) → Count(8, every=2)"),
+    "name": (
+        {"windows": {"w": sash.Time(8, every=2)}},
+        "window Time(8, every=2) removed; window 'w': Time(8, every=2) added",
+    ),
+    "by": ({"by": ("k", "s")}, "by: k → k, s"),
+    "on": ({"on": ["t", "x"]}, "on: t → t, x"),
+    "lateness": ({"lateness": 5}, "lateness: 4 → 5"),
+    "forget": ({"forget": 50}, "forget: none → 50"),
+    "min_periods": ({"min_periods": 2}, "min_periods: none → 2"),
+    "aggregate": ({"high": sash.min("x")}, "aggregate high: max('x') → min('x')"),
+    "column": ({"high": sash.max("t")}, "aggregate high: max('x') → max('t')"),
+    "parameter": (
+        {"high": sash.quantile("x", q=0.25)},
+        "aggregate high: max('x') → quantile('x') with q=0.25, interpolation=linear",
+    ),
+    "condition": ({"high": sash.max("x", where="f > 0")}, "aggregate high: max('x') → max('x', where='f > 0')"),
+    "formula": ({"high": sash.max("x") + 1}, "aggregate high: max('x') → max('x') + 1"),
+    "more": ({"n": sash.count()}, "aggregate n=count() added"),
 }
 SHIFTS: dict[str, tuple[Any, Any]] = {
     "shift": (sash.Time(8), sash.Time(8, shift=-2)),
@@ -476,23 +487,25 @@ SHIFTS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def refuses(one: sash.Query, other: sash.Query, schema: pa.Schema, rows: Any) -> None:
+def refuses(one: sash.Query, other: sash.Query, schema: pa.Schema, rows: Any, changed: str = "") -> None:
     operator = one.operator(schema, store=MemoryStore())
     operator.process(rows)
     sash.engine.Operator.restore(one, operator.snapshot())
     assert one.fingerprint(schema) != other.fingerprint(schema)
-    for opened in (
-        lambda: sash.engine.Operator.restore(other, operator.snapshot()),
-        lambda: other.operator(schema, store=operator.store),
-        lambda: other.operator(store=operator.store),
+    for what, opened in (
+        ("the snapshot", lambda: sash.engine.Operator.restore(other, operator.snapshot())),
+        ("page 'header'", lambda: other.operator(schema, store=operator.store)),
+        ("page 'root'", lambda: other.operator(store=operator.store)),
     ):
-        with pytest.raises(PageError, match="was written by another query"):
+        said = f"{what} was written by another query: {changed}" + (". Use that" if changed else "")
+        with pytest.raises(PageError, match=re.escape(said)):
             opened()
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_state_of_another_query_is_refused(name: str) -> None:
-    refuses(sash.Query(**BASE), sash.Query(**(BASE | OTHERS[name])), SCHEMA, calls(7, 1, rows=1)[0])
+    arguments, changed = OTHERS[name]
+    refuses(sash.Query(**BASE), sash.Query(**(BASE | arguments)), SCHEMA, calls(7, 1, rows=1)[0], changed)
 
 
 def test_state_of_other_periods_is_refused() -> None:
@@ -533,9 +546,11 @@ def test_truncated_damaged_and_mixed_pages_are_refused(name: str) -> None:
         operator.process(one)
         history.append(dict(operator.store.items()))
     snapshot, chance = operator.snapshot(), random.Random(9)
-    for length in (0, 1, 40, len(snapshot) // 2, len(snapshot) - 1):
+    for length in [*range(60), *range(60, len(snapshot), 4999), len(snapshot) - 1]:
         with pytest.raises(PageError, match="the snapshot is truncated"):
             sash.engine.Operator.restore(query, snapshot[:length])
+    with pytest.raises(PageError, match="the snapshot is damaged"):
+        sash.engine.Operator.restore(query, snapshot + b"\0")
     for _ in range(40):
         damaged = bytearray(snapshot)
         damaged[chance.randrange(len(snapshot))] ^= 1 << chance.randrange(8)
