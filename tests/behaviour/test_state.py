@@ -620,7 +620,7 @@ def kind_of(page: str) -> str:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_pages_of_every_kind_are_told_apart(name: str) -> None:
+def test_pages_that_are_not_where_they_belong_are_refused(name: str) -> None:
     """One in the place of another, an older one, or none are refused by name."""
     *earlier, pages = after_each_call(name)
 
