@@ -403,7 +403,7 @@ def test_bounded_memory_with_a_store_that_fails(name: str, how: str) -> None:
     """Keys whose pages may be older than they are stay in memory until they are written again."""
     query, batches = query_of(name), calls(16, 8, "abcdefgh")
     bounded, right = query.rewritten(options=sash.Options(memory=1)), in_any_order(clean(query, batches))
-    for at in range(2, 60, 3):
+    for at in range(2, 60, 5):
         store = FaultyStore(MemoryStore(), at, how, seed=at)
         operator, found = None, []
         for one in [*batches, None]:
