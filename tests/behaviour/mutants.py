@@ -232,6 +232,12 @@ MUTANTS = {
         "while False:",
         "test_hosts.py::test_threads_change_nothing",
     ),
+    "a sum at the start of a piece lacks a row": Mutant(
+        "kernels/column/exact_sum.py",
+        "if not begun(x, max(begin, at - size), at, end, size, scratch):",
+        "if not begun(x, max(begin, at - size + 1), at, end, size, scratch):",
+        "test_hosts.py::test_threads_change_nothing",
+    ),
     "a quarter of the rows starts at the wrong place": Mutant(
         "kernels/column/bounds.py",
         "lo2 = _start(values, by, least, closed, begin, two)",
@@ -489,6 +495,12 @@ MUTANTS = {
         'if meta["name"] != name:',
         "if False:",
         "test_state.py::test_truncated_damaged_and_mixed_pages_are_refused",
+    ),
+    "a segment of another write is read": Mutant(
+        "state/bucket_reader.py",
+        "if marks != log.mark:",
+        "if False:",
+        "test_state.py::test_a_segment_of_a_write_that_never_was_is_refused",
     ),
     "a changed bucket is not written": Mutant(
         "state/bucket_directory.py",
@@ -771,6 +783,36 @@ MUTANTS = {
         "if len(slides) > 1:",
         "if len(slides) > 2:",
         "test_hosts.py::test_queries_that_are_refused",
+    ),
+    "an entry after a removed key is lost": Mutant(
+        "kernels/loops/key_loops.py",
+        "if ((at - table[2 * at]) & mask) >= ((at - hole) & mask):",
+        "if ((at - table[2 * at]) & mask) > ((at - hole) & mask):",
+        "test_values.py::test_many_keys_come_and_go",
+    ),
+    "zeros of both signs are two keys": Mutant(
+        "columns/keys.py",
+        "tidy = np.where(numbers == 0, np.zeros(1, numbers.dtype), numbers)",
+        "tidy = numbers.copy()",
+        "test_values.py::test_keys_of_every_type_come_and_go",
+    ),
+    "intervals have no bytes": Mutant(
+        "columns/keys.py",
+        "values = [*map(_without_intervals, values)]",
+        "pass",
+        "test_values.py::test_keys_of_every_type_come_and_go",
+    ),
+    "texts of released keys stay": Mutant(
+        "columns/keys.py",
+        "live: Ints = np.flatnonzero(self._uses[: len(self)])",
+        "live: Ints = np.arange(len(self))",
+        "test_values.py::test_memory_of_keys_is_released",
+    ),
+    "texts of keys are renamed to others": Mutant(
+        "columns/keys.py",
+        "renamed[live] = np.arange(len(live))",
+        "renamed[live] = np.arange(len(live))[::-1]",
+        "test_values.py::test_memory_of_keys_is_released",
     ),
     "process is allowed after finish": Mutant(
         "engine/operator.py",

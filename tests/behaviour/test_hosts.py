@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from datetime import UTC, datetime, timedelta
+from statistics import variance
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -33,7 +34,12 @@ def test_frames_give_what_the_reference_gives(case: Case) -> None:
     """Rows in any order; untimed ones are kept, without results."""
     case = Case(case.query, case.schema, "sorted", case.steps)
     table = case.data.combine_chunks()
-    rows = (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)])[0]
+    compare_frame(case, (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=case.schema)])[0])
+
+
+def compare_frame(case: Case, rows: pa.RecordBatch) -> None:
+    """Run a query on a frame, and on the reference, which takes rows in order."""
+    table = pa.Table.from_batches([rows])
     reference = Reference(case.query, case.schema, mode="sorted")
     try:
         expected = [reference.process(sorted_by_key(rows, case.query)), reference.finish()]
@@ -58,6 +64,41 @@ def test_frames_keep_the_order_of_their_rows() -> None:
     assert found["total"].to_pylist() == [5, 2, 4, 8, None]
 
 
+PLACES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "places of values": (sash.Time(4), {"who": sash.arg_max("x", "w"), "least": sash.arg_min("x", "k")}),
+    "values at places": (
+        {"a": sash.Time(4), "b": 2},
+        {"f": sash.first("x"), "l": sash.last("w"), "n": sash.nth("x", n=2), "e": sash.nth("k", n=-2)},
+    ),
+    "text": (2, {"high": sash.max("k"), "low": sash.min("w")}),
+    "ends": ({"a": sash.Count(2, full=True), "b": sash.Time(3, closed="neither")}, {"n": sash.count("x")}),
+    "spread": (sash.Count(3), {"v": sash.var("x"), "s": sash.std("x", ddof=0)}),
+    "one's own": (sash.Session(3), {"g": sash.monoid(identity=0.0, lift=abs, combine=lambda a, b: a + b)("x")}),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("by", [(), "k", ("k", "w")])
+def test_frames_of_rows_in_no_order(name: str, by: Any) -> None:
+    windows, aggregates = PLACES[name]
+    rows = pa.record_batch(
+        {
+            "k": pa.array(["a", "b", "a", None, "b", "a", "a"]),
+            "t": pa.array([5, 1, 2, 2, 9, None, 2]),
+            "x": pa.array([1.0, None, 4.0, 2.0, 8.0, 3.0, 16.0]),
+            "w": pa.array(["u", "v", None, "w", "x", "y", "z"]),
+        }
+    )
+    compare_frame(Case(sash.Query(windows, by=by, on="t", **aggregates), rows.schema, "sorted", ()), rows)
+
+
+def test_results_that_a_column_kernel_leaves_to_the_aggregate() -> None:
+    inf, nan = math.inf, math.nan
+    x = [1.0, inf, nan, -inf, 2.0, nan, 1e308, 1e308]
+    found = sash.rolling(pa.table({"t": range(8), "x": x}), 2, on="t", total=sash.sum("x"))["total"].to_pylist()
+    assert repr(found) == repr([1.0, inf, nan, nan, -inf, nan, nan, inf])
+
+
 @pytest.mark.parametrize("window", [sash.Time(50), sash.Count(40), sash.Session(3), sash.Time(30, shift=5)], ids=repr)
 def test_threads_change_nothing(window: Any) -> None:
     """Each of the threads begins in the middle of keys and windows."""
@@ -65,16 +106,31 @@ def test_threads_change_nothing(window: Any) -> None:
     rows = 140_000
     times = [number // 3 + chance.randrange(3) * (number % 7 == 0) for number in range(rows)]
     table = pa.table(
-        {"k": [number * 5 // rows for number in range(rows)], "t": times, "x": [n % 97 for n in range(rows)]}
+        {
+            "k": [number * 5 // rows for number in range(rows)],
+            "t": times,
+            "x": [n % 97 for n in range(rows)],
+            "f": [n * 7919 % 61 / 4 for n in range(rows)],
+        }
     )
     aggregates: dict[str, Any] = {"n": sash.count()}
+    on = () if isinstance(window, sash.Count) else "t"
     if isinstance(window, sash.Time):
         aggregates["high"] = sash.max("x")
+    if isinstance(window, sash.Count):
+        aggregates |= {name: getattr(sash, name)("f") for name in ("sum", "mean", "var", "min")}
+        aggregates |= {"first": sash.first("x"), "total": sash.sum("x")}
     one, three = (
-        sash.rolling(table, window, by="k", on="t", options=sash.Options(threads=threads), **aggregates)
+        sash.rolling(table, window, by="k", on=on, options=sash.Options(threads=threads), **aggregates)
         for threads in (1, 3)
     )
     assert one.equals(three)
+    for at in range(69_995, 70_045) if isinstance(window, sash.Count) else ():  # in the middle of all rows and of a key
+        held = [n * 7919 % 61 / 4 for n in range(at - 39, at + 1)]
+        row = {name: three[name][at].as_py() for name in three.column_names}
+        assert (row["sum"], row["mean"], row["min"]) == (sum(held), sum(held) / 40, min(held))
+        assert (row["first"], row["total"]) == ((at - 39) % 97, sum(n % 97 for n in range(at - 39, at + 1)))
+        assert row["var"] == pytest.approx(variance(held), rel=1e-12)
     for at in (0, 1, 27_999, 28_000, 69_999, 70_001, 93_334, rows - 1):
         row = {name: one[name][at].as_py() for name in one.column_names}
         if window == sash.Time(50):

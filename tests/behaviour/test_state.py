@@ -8,6 +8,7 @@ reopened   ▢─▶▢      ▢─▶▢      ▢─▶▢      ▢         ano
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -227,6 +228,40 @@ class WrittenStore(MemoryStore):
         return super().get_many(ids)
 
 
+@pytest.mark.compiled  # states of objects have no columns
+@pytest.mark.parametrize(
+    "values",
+    [[-0.0] * 3, [0.0] * 3, [math.nan] * 3, [0.0, -0.0, 0.0], [1.5, -0.0, 1.5], [math.inf] * 3, [5e-324] * 3],
+    ids=repr,
+)
+def test_values_that_repeat_come_back_with_all_their_bits(values: list[float]) -> None:
+    made = {"a": sash.first("f"), "b": sash.last("f"), "c": sash.max("f"), "d": sash.min("f"), "n": sash.count("x")}
+    query = sash.Query({"c": 3, "s": sash.Session(9)}, by="k", on="t", lateness=0, **made)
+    schema = pa.schema({"k": "string", "t": "int64", "f": "float64", "x": "int64"})
+    for first in (-(2**63), 0, 2**63 - 9):
+        operator = query.operator(schema, mode="given", store=MemoryStore())
+        operator.process({"k": ["a"] * 3, "t": [first, first + 1, first + 2], "f": values, "x": [2**63 - 1] * 3})
+        operator.advance(first + 3)
+        right = repr(operator.lookup({"k": ["a"]}).to_pylist())
+        assert repr(sash.engine.Operator.restore(query, operator.snapshot()).lookup({"k": ["a"]}).to_pylist()) == right
+        assert (
+            repr(query.operator(schema, mode="given", store=operator.store).lookup({"k": ["a"]}).to_pylist()) == right
+        )
+
+
+@pytest.mark.compiled
+def test_states_that_repeat_take_no_room() -> None:
+    sizes = []
+    for made in (
+        {"a": sash.max("f")},
+        {"a": sash.max("f"), "b": sash.sum("f"), "c": sash.min("f"), "d": sash.last("f")},
+    ):
+        operator = sash.Query(2000, lateness=0, on="t", **made).operator(pa.schema({"t": "int64", "f": "float64"}))
+        operator.process({"t": [*range(2000)], "f": [i * 7919 % 1009 / 7 for i in range(2000)]})
+        sizes.append(len(operator.snapshot()))
+    assert sizes[1] < 1.3 * sizes[0]
+
+
 # ---- faults ----
 
 
@@ -256,6 +291,10 @@ def test_a_store_that_fails_in_any_operation(name: str, how: str) -> None:
                 if len(found) == 3:
                     operator = None
         assert in_any_order(found) == right, (how, at)
+        last = query.operator(SCHEMA, store=store.pages)
+        assert last.watermark == math.inf
+        if "eager" not in name:
+            assert last.metrics.keys == 0
         if left is None:
             break
         torn += continues(query, batches, right, *left)
@@ -359,11 +398,12 @@ def test_bounded_memory_changes_no_result(name: str, memory: int) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_bounded_memory_with_a_store_that_fails(how: str) -> None:
+@pytest.mark.parametrize("name", ["rows", "changes"])
+def test_bounded_memory_with_a_store_that_fails(name: str, how: str) -> None:
     """Keys whose pages may be older than they are stay in memory until they are written again."""
-    query, batches = query_of("rows"), calls(16, 8, "abcdefgh")
+    query, batches = query_of(name), calls(16, 8, "abcdefgh")
     bounded, right = query.rewritten(options=sash.Options(memory=1)), in_any_order(clean(query, batches))
-    for at in range(2, 60, 3):
+    for at in range(2, 60, 5):
         store = FaultyStore(MemoryStore(), at, how, seed=at)
         operator, found = None, []
         for one in [*batches, None]:
@@ -404,23 +444,33 @@ BASE: dict[str, Any] = {
     "min_periods": 0,
     "high": sash.max("x"),
 }
-OTHERS: dict[str, dict[str, Any]] = {
-    "size": {"windows": sash.Time(9, every=2)},
-    "every": {"windows": sash.Time(8, every=4)},
-    "offset": {"windows": sash.Time(8, every=2, offset=1)},
-    "closed": {"windows": sash.Time(8, every=2, closed="right")},
-    "kind": {"windows": sash.Count(8, every=2)},
-    "name": {"windows": {"w": sash.Time(8, every=2)}},
-    "by": {"by": ("k", "s")},
-    "on": {"on": ["t", "x"]},
-    "lateness": {"lateness": 5},
-    "forget": {"forget": 50},
-    "min_periods": {"min_periods": 2},
-    "aggregate": {"high": sash.min("x")},
-    "column": {"high": sash.max("t")},
-    "parameter": {"high": sash.quantile("x", q=0.25)},
-    "condition": {"high": sash.max("x", where="f > 0")},
-    "formula": {"high": sash.max("x") + 1},
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "size": ({"windows": sash.Time(9, every=2)}, "window 8 → 9"),
+    "every": ({"windows": sash.Time(8, every=4)}, "window Time(8, every=2) → Time(8, every=4)"),
+    "offset": ({"windows": sash.Time(8, every=2, offset=1)}, "window Time(8, every=2) → Time(8, every=2, offset=1)"),
+    "closed": (
+        {"windows": sash.Time(8, every=2, closed="right")},
+        "window Time(8, every=2) → Time(8, every=2, closed=right)",
+    ),
+    "kind": ({"windows": sash.Count(8, every=2)}, "window Time(8, every=2) → Count(8, every=2)"),
+    "name": (
+        {"windows": {"w": sash.Time(8, every=2)}},
+        "window Time(8, every=2) removed; window 'w': Time(8, every=2) added",
+    ),
+    "by": ({"by": ("k", "s")}, "by: k → k, s"),
+    "on": ({"on": ["t", "x"]}, "on: t → t, x"),
+    "lateness": ({"lateness": 5}, "lateness: 4 → 5"),
+    "forget": ({"forget": 50}, "forget: none → 50"),
+    "min_periods": ({"min_periods": 2}, "min_periods: none → 2"),
+    "aggregate": ({"high": sash.min("x")}, "aggregate high: max('x') → min('x')"),
+    "column": ({"high": sash.max("t")}, "aggregate high: max('x') → max('t')"),
+    "parameter": (
+        {"high": sash.quantile("x", q=0.25)},
+        "aggregate high: max('x') → quantile('x') with q=0.25, interpolation=linear",
+    ),
+    "condition": ({"high": sash.max("x", where="f > 0")}, "aggregate high: max('x') → max('x', where='f > 0')"),
+    "formula": ({"high": sash.max("x") + 1}, "aggregate high: max('x') → max('x') + 1"),
+    "more": ({"n": sash.count()}, "aggregate n=count() added"),
 }
 SHIFTS: dict[str, tuple[Any, Any]] = {
     "shift": (sash.Time(8), sash.Time(8, shift=-2)),
@@ -437,23 +487,25 @@ SHIFTS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def refuses(one: sash.Query, other: sash.Query, schema: pa.Schema, rows: Any) -> None:
+def refuses(one: sash.Query, other: sash.Query, schema: pa.Schema, rows: Any, changed: str = "") -> None:
     operator = one.operator(schema, store=MemoryStore())
     operator.process(rows)
     sash.engine.Operator.restore(one, operator.snapshot())
     assert one.fingerprint(schema) != other.fingerprint(schema)
-    for opened in (
-        lambda: sash.engine.Operator.restore(other, operator.snapshot()),
-        lambda: other.operator(schema, store=operator.store),
-        lambda: other.operator(store=operator.store),
+    for what, opened in (
+        ("the snapshot", lambda: sash.engine.Operator.restore(other, operator.snapshot())),
+        ("page 'header'", lambda: other.operator(schema, store=operator.store)),
+        ("page 'root'", lambda: other.operator(store=operator.store)),
     ):
-        with pytest.raises(PageError, match="was written by another query"):
+        said = f"{what} was written by another query: {changed}" + (". Use that" if changed else "")
+        with pytest.raises(PageError, match=re.escape(said)):
             opened()
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_state_of_another_query_is_refused(name: str) -> None:
-    refuses(sash.Query(**BASE), sash.Query(**(BASE | OTHERS[name])), SCHEMA, calls(7, 1, rows=1)[0])
+    arguments, changed = OTHERS[name]
+    refuses(sash.Query(**BASE), sash.Query(**(BASE | arguments)), SCHEMA, calls(7, 1, rows=1)[0], changed)
 
 
 def test_state_of_other_periods_is_refused() -> None:
@@ -494,9 +546,11 @@ def test_truncated_damaged_and_mixed_pages_are_refused(name: str) -> None:
         operator.process(one)
         history.append(dict(operator.store.items()))
     snapshot, chance = operator.snapshot(), random.Random(9)
-    for length in (0, 1, 40, len(snapshot) // 2, len(snapshot) - 1):
+    for length in [*range(60), *range(60, len(snapshot), 4999), len(snapshot) - 1]:
         with pytest.raises(PageError, match="the snapshot is truncated"):
             sash.engine.Operator.restore(query, snapshot[:length])
+    with pytest.raises(PageError, match="the snapshot is damaged"):
+        sash.engine.Operator.restore(query, snapshot + b"\0")
     for _ in range(40):
         damaged = bytearray(snapshot)
         damaged[chance.randrange(len(snapshot))] ^= 1 << chance.randrange(8)
@@ -524,6 +578,108 @@ def test_truncated_damaged_and_mixed_pages_are_refused(name: str) -> None:
         if len(same) > 1 and same[0][0] in "bqse":
             with pytest.raises(PageError, match=re.escape("pages were mixed up")):
                 opened(pages | {same[0]: pages[same[1]]})
+
+
+LARGE: dict[str, dict[str, Any]] = {
+    "rows": {"windows": {"time": sash.Time(5000), "count": sash.Count(700)}, "lateness": 300},
+    "slides": {"windows": sash.Time(600, every=100), "lateness": 300},
+    "eager": {"windows": sash.Time(500), "lateness": 300, "emit": "eager"},
+}
+KINDS = {"rows": {"b", "q", "s"}, "slides": {"b", "q"}, "eager": {"e"}}
+
+
+def large(name: str) -> sash.Query:
+    arguments = LARGE[name]
+    return sash.Query(**arguments, by="k", on="t", high=sash.max("x"), n=sash.count())
+
+
+def large_calls() -> list[pa.RecordBatch]:
+    """Rows of many keys with long text, and of one key with many rows."""
+    chance = random.Random(8)
+    found = []
+    for number in range(8):
+        rows = [
+            {"k": "hot" if i % 2 else f"{chance.randrange(150):03}" + "k" * 2000, "t": 250 * number + i // 2, "x": i}
+            for i in range(500)
+        ]
+        found.append(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+    return found
+
+
+def after_each_call(name: str) -> list[dict[str, bytes]]:
+    store, found = MemoryStore(), []
+    operator = large(name).operator(SCHEMA, store=store)
+    for one in large_calls():
+        operator.process(one)
+        found.append(dict(store.items()))
+    return found
+
+
+def kind_of(page: str) -> str:
+    return page if page in ("header", "root") else page[0]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_pages_that_are_not_where_they_belong_are_refused(name: str) -> None:
+    """One in the place of another, an older one, or none are refused by name."""
+    *earlier, pages = after_each_call(name)
+
+    def opened(made: dict[str, bytes]) -> None:
+        operator = large(name).operator(SCHEMA, store=MemoryStore(made))
+        operator.process(large_calls()[-1])
+        operator.finish()
+
+    def refused(changed: Mapping[str, bytes | None], says: str) -> None:
+        with pytest.raises(PageError, match=says):
+            opened({one: data for one, data in (pages | changed).items() if data is not None})
+
+    opened({**pages})
+
+    kinds: dict[str, list[str]] = {}
+    for page in sorted(pages):
+        kinds.setdefault(kind_of(page), []).append(page)
+    assert {kind for kind, some in kinds.items() if len(some) > 1} >= KINDS[name]
+    for one, other, *_ in (some for some in kinds.values() if len(some) > 1):
+        refused({one: pages[other], other: pages[one]}, "pages were mixed up")
+        refused({one: None}, "missing|incomplete")
+    refused({"header": None}, "page 'header' is missing")
+    stale = {kind_of(page): (page, old[page]) for old in earlier for page in old if pages.get(page, b"") != old[page]}
+    for page, data in stale.values():
+        if page in pages:
+            refused({page: data}, "is not of the call that the header lists|is missing from the store")
+    assert {"header", "b"} <= {*stale} or name == "eager"
+
+
+def test_a_segment_of_a_write_that_never_was_is_refused() -> None:
+    """Two writes are torn: the first leaves a segment behind, the second all but its own segment of that name."""
+
+    class Picky(MemoryStore):
+        def put_many(self, pages: Mapping[str, bytes]) -> None:
+            super().put_many({name: page for name, page in pages.items() if self.takes(name)})
+            if len(pages) > sum(map(self.takes, pages)):
+                raise OSError("the machine has stopped")
+
+        def takes(self, _name: str) -> bool:
+            return True
+
+    def process(start: int, value: int) -> None:
+        rows = [{"k": "a", "t": start + i, "x": value * i * 7919 % 1009} for i in range(1500)]
+        one = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+        large("rows").operator(SCHEMA, store=store).process(one)
+
+    store = Picky()
+    process(0, 1)
+    process(1600, 1)
+    first = {*store.pages}
+    store.takes = lambda name: name[0] == "s"  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        process(3200, 2)
+    assert {*store.pages} > first
+    store.takes = lambda name: name[0] != "s"  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the machine has stopped"):
+        process(3200, 3)
+    with pytest.raises(PageError, match=r"'s0{16}\.0\.\d+' .* is not of the call that their bucket lists"):
+        process(4800, 4)
 
 
 # ---- costs that users see ----
@@ -578,6 +734,28 @@ def test_elements_that_no_window_needs_are_evicted(emit: Any) -> None:
         rows = [{"k": "a", "t": 10 * number + i, "x": i, "f": 1.0, "s": "", "p": None} for i in range(10)]
         operator.process(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
     assert 20 <= operator.metrics.elements <= (22 if emit == "final" else 60)
+
+
+def test_windows_that_end_at_a_row_share_their_elements() -> None:
+    windows = {"t": sash.Time(20), "left": sash.Time(20, closed="left"), "c": sash.Count(20), "d": sash.Delta("t", 15)}
+    held = []
+    for some in (windows, {"t": sash.Time(20, closed="both")}):
+        operator = sash.Query(some, by="k", on="t", lateness=0, high=sash.max("x")).operator(SCHEMA)
+        rows = [{"k": "a", "t": i, "x": i, "f": 1.0, "s": "", "p": None} for i in range(200)]
+        operator.process(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+        held.append(operator.metrics.elements)
+    assert held[0] <= held[1] + 1
+
+
+def test_a_row_at_a_float_is_due_at_the_next_float() -> None:
+    for time in (0.0, -5e-324, 1.5, -(2.0**60)):
+        operator = sash.Query(sash.Time(1.0), on="t", lateness=1.0, n=sash.count()).operator(
+            pa.schema({"t": "float64"}), mode="given"
+        )
+        operator.process({"t": [time]})
+        assert operator.due == math.nextafter(time, math.inf)
+        assert operator.advance(time).num_rows == 0
+        assert operator.advance(operator.due).num_rows == 1
 
 
 def test_when_something_is_due() -> None:

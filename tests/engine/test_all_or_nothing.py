@@ -1,6 +1,6 @@
-"""State survives its operator, and a call that fails changes nothing."""
+"""A call that is refused or fails changes no page, no counter and no late row."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,46 +11,6 @@ import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore
 from tests.engine.test_pages import SCHEMA, rows
-
-# ---- a new operator over the same pages ----
-
-
-def script() -> Iterator[tuple[str, Any]]:
-    """Calls of an operator with late rows, ties, a large key, silent ones and calls of `advance`."""
-    generator = np.random.default_rng(5)
-    for start in range(0, 12_000, 3000):
-        keys = np.where(generator.random(3000) < 0.7, 0, generator.integers(1, 50, 3000))
-        times = start + np.arange(3000) - generator.integers(0, 40, 3000) * (generator.random(3000) < 0.1)
-        yield "process", rows(keys, np.maximum(times, 0), generator.integers(0, 1000, 3000))
-        yield "advance", start + 2990
-    yield "finish", None
-
-
-COLD = {
-    "time": sash.Time(5000),
-    "count": sash.Count(3000),
-    "slides": sash.Time(5000, every=7),
-    "sessions": sash.Session(3, every="close"),
-    "counted": sash.Count(3000, every=7),
-}
-
-
-@pytest.mark.parametrize("emit", ["final", "changes"])
-@pytest.mark.parametrize("window", COLD.values(), ids=COLD)
-def test_a_cold_operator_continues_where_the_last_one_was(window: Any, emit: str) -> None:
-    query = sash.Query(window, by="k", on="t", lateness=10, emit=emit, high=sash.max("x"))
-    warm, store = query.operator(SCHEMA), MemoryStore()
-    for call, argument in script():
-        cold = query.operator(SCHEMA, store=store)
-        given = () if argument is None else (argument,)
-        expected, found = getattr(warm, call)(*given), getattr(cold, call)(*given)
-        assert found.equals(expected)
-        mine, theirs = cold.metrics, warm.metrics
-        for name in ("rows_in", "rows_out", "late", "untimed", "keys", "elements"):
-            assert getattr(mine, name) == getattr(theirs, name), name
-
-
-# ---- a call that fails leaves no trace ----
 
 
 def unlucky(x: int) -> int:
@@ -108,38 +68,3 @@ def test_late_rows_of_a_failing_call_are_not_handed_out() -> None:
         operator.process(rows(1, [6, 2, 7, 8], [1, 3, 13, 1]))
     assert operator.late_rows()["x"].to_pylist() == [2]
     assert operator.metrics.late == 1
-
-
-class Broken(MemoryStore):
-    """A store that cannot be reached now and then."""
-
-    broken = ""
-
-    def get_many(self, ids: Any) -> Any:
-        if self.broken == "get" and any(name != "header" for name in ids):
-            raise ConnectionError("out of reach")
-        return super().get_many(ids)
-
-    def put_many(self, pages: Any) -> None:
-        if self.broken == "put":
-            raise ConnectionError("out of reach")
-        super().put_many(pages)
-
-
-@pytest.mark.parametrize("broken", ["get", "put"])
-def test_a_call_may_be_made_again_when_the_store_is_back(broken: str) -> None:
-    """A reopened operator reads a page when one of its keys is first touched."""
-    query = sash.Query(sash.Time(3000), by="k", on="t", high=sash.max("x"))
-    unharmed, operator = query.operator(SCHEMA), query.operator(SCHEMA, store=Broken())
-    place = np.arange(5000)
-    for batch in (rows(place % 3, place, place % 11), rows(place % 3, place + 5000, place % 7)):
-        if operator.metrics.rows_in:
-            operator = query.operator(SCHEMA, store=operator.store)
-            operator.store.broken = broken
-            for _ in range(2):
-                with pytest.raises(ConnectionError):
-                    operator.process(batch)
-                assert operator.metrics.rows_in == len(place)
-            operator.store.broken = ""
-        assert operator.process(batch).equals(unharmed.process(batch))
-    assert operator.finish().equals(unharmed.finish())

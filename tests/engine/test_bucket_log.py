@@ -1,4 +1,4 @@
-"""Bucket logs: a call writes only new elements, obsolete segments are deleted, a failed call is undone."""
+"""Bucket logs: a call writes only new elements, obsolete segments are deleted."""
 
 from __future__ import annotations
 
@@ -144,42 +144,6 @@ def test_a_key_without_rows_does_not_keep_the_log() -> None:
     keys = {"k": list(range(KEYS))}
     assert again.lookup(keys).to_pydict() == beside.lookup(keys).to_pydict()
     assert again.finish().to_pydict() == beside.finish().to_pydict()
-
-
-# ---- all or nothing ----
-
-
-class Refusing(MemoryStore):
-    """Refuses each write once: before it happens, or after, in turn."""
-
-    calls = 0
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        self.calls += 1
-        if self.calls % 4 != 1:
-            super().put_many(pages)
-        if self.calls % 2:
-            raise ConnectionError("no answer")
-
-
-@pytest.mark.parametrize("window", [sash.Count(20), sash.Time(90), sash.Time(90, every=6)], ids=repr)
-def test_calls_that_fail_leave_the_log_as_it_was(window: Any) -> None:
-    """Every call fails first; among them those that move tails, give up logs and cut buckets, for keys without rows."""
-    store, sizes = Refusing(), set()
-    op, beside = query(window).operator(store=store), query(window).operator()
-    for call in range(36):
-        keys = np.arange(24) % (40 if call < 8 else 2 if call < 26 else 7)
-        batch = rows(24 * call, keys)
-        expected = beside.process(batch).to_pylist()
-        with pytest.raises(ConnectionError):
-            op.process(batch)
-        assert sorted(op.process(batch).to_pylist(), key=repr) == sorted(expected, key=repr)
-        sizes.add(len(segments(store)))
-        if call % 9 == 8:
-            op = query(window).operator(store=store)
-    assert len(sizes) > 1
-    again = query(window).operator(store=MemoryStore(dict(store.pages)))
-    assert sorted(again.finish().to_pylist(), key=repr) == sorted(beside.finish().to_pylist(), key=repr)
 
 
 def test_a_reader_follows_a_log() -> None:

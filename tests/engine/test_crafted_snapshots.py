@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from sash import Time
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.stores import PageError
 from tests.engine.crafted_pages import SCHEMA, query, rows
 from tests.fuzz.envelopes import State

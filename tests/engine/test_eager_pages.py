@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import sash
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.state import eager_pages
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same

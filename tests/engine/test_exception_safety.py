@@ -1,9 +1,10 @@
-"""A failed call changes nothing, wherever it fails: in a user function, at Ctrl-C, or in a store.
+"""A failed call changes nothing, wherever it fails: at Ctrl-C, in a policy, or in compiled code.
 
     call ──▶ ✗ at a random point ──▶ the same snapshot as before ──▶ the same call again ──▶ results of the reference
 
 Interrupts come from a profile function, so that they hit any call of a function, in Python or in C, that the engine
-makes; a second one may hit the undoing of the first.
+makes; a second one may hit the undoing of the first. Functions in Python that raise, and stores that fail, are those
+of `tests/behaviour/test_state.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -174,9 +175,6 @@ def interrupts(rng: random.Random, most: int, again: bool = False) -> Iterator[N
         LiveBackend.recover = recover  # type: ignore[method-assign]
 
 
-WHERE = ("lift", "combine", "lower")
-FAILING = [f"{name}, {where}" for name in QUERIES for where in WHERE]
-"""Which query, and which function of its monoid raises."""
 stores = pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 
 
@@ -226,20 +224,6 @@ def raising_at(strikes: Strikes, left: int) -> Iterator[None]:
         strikes.left = -1
 
 
-@pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
-@pytest.mark.parametrize(("failing", "stored"), in_turn(FAILING, [False, True]))
-def test_a_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> None:
-    name, where = failing.split(", ")
-    rng, strikes = random.Random(f"{name} {where} {stored}"), Strikes()
-    mine = struck_monoid(strikes, where)
-    harness = Harness(query_of(name, a=sash.max("s"), b=mine("x"), c=sash.sum("x")), MemoryStore() if stored else None)
-    for i in range(share(60)):
-        struck = raising_at(strikes, rng.randint(1, rng.choice([2, 8])))
-        harness.attempt("process", drawn(rng, 2 * i), struck, Struck, again=rng.random() < 0.7)
-    assert harness.failed >= share(4)
-    harness.plain("finish")
-
-
 @stores
 def test_a_policy_that_raises_changes_nothing(stored: bool) -> None:
     rng, strikes = random.Random(f"policy {stored}"), Strikes()
@@ -278,11 +262,12 @@ COMPILED = {
     "combine": sash.monoid(identity=-1, lift=lambda x: x, combine=unlucky_max, lower=lambda a: a, exact=True),
     "lower": sash.monoid(identity=-1, lift=lambda x: x, combine=larger, lower=unlucky, exact=True),
 }
-FINAL = [failing for failing in FAILING if QUERIES[failing.split(", ")[0]].get("emit") != "eager"]
+FAILING = [f"{name}, {where}" for name in QUERIES if QUERIES[name].get("emit") != "eager" for where in COMPILED]
+"""Which query, and which function of its monoid raises."""
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(("failing", "stored"), in_turn(FINAL, [False, True]))
+@pytest.mark.parametrize(("failing", "stored"), in_turn(FAILING, [False, True]))
 def test_a_compiled_monoid_that_raises_changes_nothing(failing: str, stored: bool) -> None:
     """A failing row is undone with its call, also if it waited for the watermark: that call fails again."""
     name, where = failing.split(", ")
@@ -323,62 +308,3 @@ def test_text_is_relabelled_in_a_call_that_fails() -> None:
         labels = harness.operator.backend.engine.groups[0].aggregates[0].dictionaries[0]
         assert labels._generation > 0
         harness.plain("finish")
-
-
-# ---- a store that fails ----
-
-
-class Failing(MemoryStore):
-    """A store that raises as `fails` says: before or after a write, or at a deletion."""
-
-    fails = ""
-
-    def put_many(self, pages: Any) -> None:
-        fails, self.fails = self.fails, ""
-        if fails == "before":
-            raise ConnectionError("out of reach")
-        super().put_many(pages)
-        if fails == "after":
-            raise ConnectionError("no answer")
-        self.fails = fails
-
-    def delete_many(self, ids: Any) -> None:
-        fails, self.fails = self.fails, ""
-        if fails == "delete":
-            raise ConnectionError("out of reach")
-        super().delete_many(ids)
-
-
-@contextmanager
-def failing(store: Failing, how: str) -> Iterator[None]:
-    store.fails = how
-    try:
-        yield
-    finally:
-        store.fails = ""
-
-
-@pytest.mark.parametrize("small", [False, True], ids=["pages", "small pages"])
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_store_that_fails_before_or_after_it_has_written(name: str, small: bool) -> None:
-    """A later call corrects the store after a failed one, whatever was written, and even for other keys."""
-    rng, store = random.Random(f"{name} {small}"), Failing()
-    with small_pages(2) if small else nullcontext():
-        harness = Harness(query_of(name), store)
-        for i in range(share(60)):
-            how = rng.choice(["before", "after", "after", "delete", ""])
-            pages = dict(store.pages)
-            before = harness.failed
-            harness.attempt("process", drawn(rng, 2 * i), failing(store, how), ConnectionError, again=False)
-            if how == "before":
-                assert store.pages == pages
-            assert (harness.failed > before) == (how in ("before", "after"))
-            if harness.failed == before and rng.random() < 0.4:
-                harness.plain("process", drawn(rng, 2 * i))  # which also deletes what could not be deleted before
-                harness.reopened()
-        harness.plain("finish")
-        harness.reopened()
-        if harness.query.emit == "eager":
-            return
-        assert harness.operator.metrics.keys == 0
-        assert set(store.pages) <= {"header", "root", "late"} | {name for name in store.pages if name.startswith("b")}

@@ -234,24 +234,6 @@ class Flaky(MemoryStore):
             raise ConnectionError("after")
 
 
-@INTERPRETED
-@pytest.mark.parametrize("emit", ["final", "changes"])
-def test_calls_that_fail_change_nothing(emit: Any) -> None:
-    query = sash.Query({"c": 7, "t": sash.Time(40)}, by="k", on="t", lateness=5, emit=emit, total=sash.sum("x"))
-    store = Flaky()
-    op, free = bounded(query, 1).operator(store=store), query.operator()
-    chance = np.random.default_rng(6)
-    for i in range(share(40)):
-        rows = batch(chance.integers(0, 60, 40), 10 * i)
-        for says in ("before", "after"):
-            with pytest.raises(ConnectionError, match=says):
-                op.process(rows)
-        assert_same(op.process(rows), free.process(rows))
-        assert live(op).engine.keys.count == 0
-    again = bounded(query, 1).operator(store=MemoryStore(dict(store.items())))
-    assert_same(again.finish(), free.finish(), by=["k"])
-
-
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize(
     "window", [sash.Time(400), sash.Time(400, every=40), {"t": sash.Time(400, every=40), "l": sash.Lifetime(every=3)}]

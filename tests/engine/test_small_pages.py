@@ -15,7 +15,7 @@ import pytest
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.state import buffer_pages
 from sash.stores import MemoryStore
 from tests.behaviour.differential import compare_with_reference

@@ -1,6 +1,5 @@
-"""Snapshots and states of another query, truncated, damaged, or of another mode are refused by name."""
+"""Snapshots of other columns and states of another mode are refused by name."""
 
-import re
 from typing import Any
 
 import pyarrow as pa
@@ -11,61 +10,12 @@ from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
 from tests.engine.lookup_cases import MODES, SCHEMA, batch, query, to_the_end
 
-# ---- snapshots and states ----
-
 
 def some_state(mode: str = "rows", **arguments: Any) -> tuple[sash.Query, Operator]:
     asked = query(sash.Time(4), **arguments)
     operator = asked.operator(mode=mode, store=MemoryStore())
     operator.process(batch(("a", 1, 2), ("a", 8, 3), ("a", 1, 4), ("b", 9, 1)))
     return asked, operator
-
-
-@pytest.mark.parametrize("mode", ["rows", "given"])
-def test_a_truncated_snapshot_is_refused(mode: str) -> None:
-    asked, operator = some_state(mode)
-    snapshot = operator.snapshot()
-    Operator.restore(asked, snapshot)
-    for length in [*range(60), *range(60, len(snapshot), 97), len(snapshot) - 1]:
-        with pytest.raises(PageError, match="the snapshot is truncated"):
-            Operator.restore(asked, snapshot[:length])
-    with pytest.raises(PageError, match="the snapshot is damaged"):
-        Operator.restore(asked, snapshot + b"\0")
-
-
-def test_a_damaged_snapshot_is_refused() -> None:
-    asked, operator = some_state()
-    snapshot = operator.snapshot()
-    for place in [*range(64), *range(64, len(snapshot), 61)]:
-        damaged = bytearray(snapshot)
-        damaged[place] ^= 0x10
-        with pytest.raises(PageError, match=r"the snapshot (is|has|was)"):
-            Operator.restore(asked, bytes(damaged))
-
-
-@pytest.mark.parametrize(
-    ("other", "changed"),
-    [
-        (query(sash.Time(5)), "window 4 → 5"),
-        (query(sash.Count(4)), "window Time(4) → Count(4)"),
-        (query(sash.Time(4), high=sash.min("x")), "aggregate high: max('x') → min('x')"),
-        (query(sash.Time(4), total=sash.sum("t")), "aggregate total: sum('x') → sum('t')"),
-        (query(sash.Time(4), by=()), "by: k → nothing"),
-        (query(sash.Time(4), lateness=4), "lateness: 5 → 4"),
-        (query(sash.Time(4), forget=9), "forget: none → 9"),
-        (query({"a": sash.Time(4)}), "window Time(4) removed; window 'a': Time(4) added"),
-        (query(sash.Time(4), n=sash.count()), "aggregate n=count() added"),
-    ],
-    ids=repr,
-)
-def test_a_snapshot_of_another_query_is_refused(other: sash.Query, changed: str) -> None:
-    _, operator = some_state()
-    with pytest.raises(PageError, match=re.escape(f"the snapshot was written by another query: {changed}. Use that")):
-        Operator.restore(other, operator.snapshot())
-    with pytest.raises(PageError, match=re.escape(f"page 'header' was written by another query: {changed}. Use that")):
-        other.operator(SCHEMA, store=operator.store)
-    with pytest.raises(PageError, match=re.escape(f"page 'root' was written by another query: {changed}. Use that")):
-        other.operator(store=operator.store)
 
 
 def test_a_snapshot_of_other_columns_is_refused() -> None:

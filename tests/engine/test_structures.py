@@ -1,5 +1,6 @@
 """The engine runs the plan: which structures, states that aggregates share, one structure for several sizes."""
 
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 import sash
 from sash import Count, Options, Query, Time
 from sash import monoids as m
-from sash.aggregators.catalogue import CATALOGUE
+from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.engine import Operator
 from sash.plan import planner
 from sash.stores import PageError
@@ -129,6 +130,78 @@ def test_a_tree_compiled_on_many_rows() -> None:
         )
         found.append([operator.process(data.slice(at, 250)) for at in range(0, rows, 250)] + [operator.finish()])
     assert_same(found[0], found[1])
+
+
+def lift(x: Any) -> Any:
+    return (x % 7 + 1, float(x % 11))
+
+
+def compose(a: Any, b: Any) -> Any:
+    return (a[0] * b[0] % 1009, (a[1] * b[0] + b[1]) % 1009.0)
+
+
+def lower(a: Any) -> Any:
+    return a[1] * 1024.0 + a[0]
+
+
+AFFINE = sash.monoid(identity=(1, 0.0), lift=lift, combine=compose, lower=lower, exact=True, name="affine")
+"""Maps one after the other: their order tells, and a state has an integer and a float."""
+
+TELLING = {
+    (): AFFINE("x"),
+    ("inverse",): sash.sum("x"),
+    ("selective",): sash.arg_max("x", "y"),
+    ("order_statistic",): sash.quantile("x", q=0.7, interpolation="lower"),
+    ("most_frequent",): sash.mode("x"),
+}
+"""By the needs of a structure, the aggregate that tells most of it."""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=pytest.mark.all_compiled if at % 3 else ()) for at, one in enumerate(IN_ORDER)],
+)
+def test_every_structure_compiled_for_many_keys(name: str) -> None:
+    """Windows of keys grow and move, keys that are forgotten leave their place to others, a snapshot goes on."""
+    chance = random.Random(name)
+    query = Query(
+        {"c": Count(40), "t": Time(60)}, by="k", on="t", lateness=0, forget=90,
+        options=Options(structure=name), found=TELLING[IN_ORDER[name].needs],
+    )  # fmt: skip
+    pieces = []
+    for number in range(14):
+        rows = chance.choice([1, 20, 150])
+        keys = [chance.randrange(3 * (number // 4), 3 * (number // 4) + 5) for _ in range(rows)]
+        times = sorted(chance.randrange(40 * number, 40 * number + 40) for _ in range(rows))
+        values = [chance.randrange(50) for _ in range(rows)]
+        pieces.append(pa.record_batch({"k": keys, "t": times, "x": values, "y": values[::-1]}))
+    steps = [StreamStep("process", one) for one in pieces]
+    steps[9:9] = [StreamStep("snapshot")]
+    compare_with_reference(Case(query, pieces[0].schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+
+
+@pytest.mark.usefixtures("interpreted_kernels")
+@pytest.mark.parametrize("name", [name for name, one in IN_ORDER.items() if not one.needs and name != "Recalc"])
+def test_a_structure_lives_from_call_to_call(name: str) -> None:
+    """Only new elements are combined: nothing is built again from the elements of the window."""
+    combined = []
+
+    def combine(a: str, b: str) -> str:
+        combined.append(1)
+        return (a + b)[-9:]
+
+    text = sash.monoid(identity="", combine=combine, returns="string", name="tail")
+    operator = Query(400, options=Options(structure=name), tail=text("s")).operator(pa.schema({"s": "string"}))
+    letters = [chr(97 + i % 23) for i in range(430)]
+    operator.process({"s": letters[:400]})
+    for at in range(400, 420):
+        operator.process({"s": letters[at : at + 1]})
+    combined.clear()
+    for at in range(420, 430):
+        found = operator.process({"s": letters[at : at + 1]})["tail"].to_pylist()
+        assert found == ["".join(letters[at - 8 : at + 1])]
+    assert len(combined) <= 10 * 25
 
 
 @pytest.mark.usefixtures("interpreted_trees")

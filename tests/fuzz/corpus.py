@@ -14,7 +14,7 @@ from hypothesis import Phase, given, seed, settings
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.state import buffer_pages, eager_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.envelopes import State

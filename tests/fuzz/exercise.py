@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import sash
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.corpus import Subject, small_pages
 from tests.fuzz.envelopes import State

@@ -1,4 +1,4 @@
-"""Binding: sizes in units, the schemas of results, and columns that are not there or do not fit."""
+"""Binding: durations in units, the schemas of results, and columns that are not there or do not fit."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import pytest
 
 import sash
 from sash import Query
-from sash.plan.bound_query import TimeAxis
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 SCHEMA = pa.schema(
@@ -32,71 +31,30 @@ def evicts(total: Any, prefix: Any) -> bool:
 # ---- windows ----
 
 
-@pytest.mark.parametrize(
-    ("window", "units"),
-    [
-        (Count(5), ("count", 5, "row", None, 0, "right")),
-        (Count(5, every=2), ("count", 5, "rows", 2, 0, "right")),
-        (Count(5, every="1m"), ("count", 5, "time", 60_000, 0, "left")),
-        (Time("1h"), ("time", 3_600_000, "row", None, 0, "right")),
-        (Time("1h", closed="neither"), ("time", 3_600_000, "row", None, 0, "neither")),
-        (Time("1h", every="1m", offset="-1s"), ("time", 3_600_000, "time", 60_000, -1000, "left")),
-        (Time("1h", every="1m", closed="right"), ("time", 3_600_000, "time", 60_000, 0, "right")),
-        (Time("1h", every=7), ("time", 3_600_000, "rows", 7, 0, "right")),
-        (Delta("km", 5), ("delta", 5.0, "row", None, 0, "right")),
-        (Delta("seq", 5), ("delta", 5, "row", None, 0, "right")),
-        (Delta("ts", "5s"), ("delta", 5000, "row", None, 0, "right")),
-        (Session("30s"), ("session", 30_000, "row", None, 0, "right")),
-        (Session("30s", every="close"), ("session", 30_000, "close", None, 0, "right")),
-        (Punctuation("end"), ("punctuation", None, "row", None, 0, "right")),
-        (Lifetime(every="1d"), ("lifetime", None, "time", 86_400_000, 0, "left")),
-        (Lifetime(), ("lifetime", None, "row", None, 0, "right")),
-        (Policy(evicts, sash.sum("price")), ("policy", None, "row", None, 0, "right")),
-    ],
-    ids=repr,
-)
-def test_windows_in_units(window: Any, units: tuple[Any, ...]) -> None:
-    (spec,) = Query(window, on="ts", n=sash.count()).bind(SCHEMA).windows
-    assert (spec.kind, spec.size, spec.slide, spec.every, spec.offset, spec.closed) == units
-    assert (spec.name, spec.window) == ("", window)
-    assert type(spec.size) is type(units[1])
-
-
-def test_what_windows_are_measured_on() -> None:
-    windows = {"d": Delta("km", 5), "p": Punctuation("end"), "c": Count(3, full=True)}
-    d, p, c = Query(windows, on="ts", n=sash.count()).bind(SCHEMA).windows
-    assert (d.axis, d.column) == (TimeAxis("km", pa.float32(), "float"), "km")
-    assert (p.axis, p.column, p.full) == (TimeAxis("ts", TS, "int"), "end", False)
-    assert (c.axis, c.column, c.full) == (TimeAxis("ts", TS, "int"), None, True)
-    (alone,) = Query(3, n=sash.count()).bind(SCHEMA).windows
-    assert alone.axis is None
-
-
-def test_the_aggregates_of_a_policy() -> None:
-    (spec,) = Query(Policy(evicts, (sash.sum("seq"), sash.last("price"))), n=sash.count()).bind(SCHEMA).windows
-    assert [(one.columns, one.types, one.result) for one in spec.over] == [
-        (("seq",), (pa.int64(),), pa.int64()),
-        (("price",), (pa.float64(),), pa.float64()),
-    ]
-
-
-def test_the_rest() -> None:
-    q = Query(
-        "1h",
-        by="symbol",
-        on=["ts", "seq"],
-        lateness="10s",
-        forget="1d",
-        ahead="0s",
-        who=sash.arg_max("price", "trader"),
-    )
-    bound_query = q.bind(SCHEMA)
-    assert (bound_query.by, bound_query.time, bound_query.ties) == (("symbol",), TimeAxis("ts", TS, "int"), ("seq",))
-    assert (bound_query.lateness, bound_query.forget, bound_query.ahead) == (10_000, 86_400_000, 0)
-    (part,) = bound_query.aggregates
-    assert (part.name, part.columns, part.types) == ("who", ("price", "trader"), (pa.float64(), pa.string()))
-    assert bound_query.per_row
-    assert bound_query.query is q
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_durations_are_in_units_of_their_column(unit: str) -> None:
+    """On times in any unit the results are those on seconds."""
+    seconds = [0, 1, 3, 4, 4, 9, 10, 75, 76, 140]
+    data = {"x": range(10), "end": [i == 4 for i in range(10)], "u": pa.array(seconds, pa.timestamp("s"))}
+    for windows in (
+        {"t": Time("4s"), "both": Time("4s", closed="both"), "s": Session("5s"), "d": Delta("u", "3s"),
+         "moved": Time("4s", shift="-1s"), "p": Punctuation("end"), "l": Lifetime(), "c": Count(3)},
+        {"t": Time("1m", every="10s", offset="-1s"), "s": Session("5s", every="close"), "l": Lifetime(every="1m")},
+        {"c": Count(3, every="1m"), "t": Time("8s", every=2)},
+    ):  # fmt: skip
+        found = []
+        for kind in (pa.timestamp("s"), pa.timestamp(unit)):
+            table = pa.table(data | {"t": pa.array(seconds, pa.timestamp("s")).cast(kind)})
+            if "d" in windows:
+                table = table.set_column(2, "u", table["u"].cast(kind))
+            query = Query(windows, on="t", lateness="2s", held=sash.collect("x"))
+            operator = query.operator(table.schema)
+            made = (query.run(table), pa.Table.from_batches([operator.process(table), operator.finish()]))
+            found += [
+                rows.select([name for name in rows.column_names if name.startswith("held")]).to_pydict()
+                for rows in made
+            ]
+        assert found[0] == found[1] == found[2] == found[3]
 
 
 def test_resolving_is_done_once() -> None:

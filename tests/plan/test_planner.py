@@ -1,4 +1,4 @@
-"""The planner: which windows share what, and which structure is chosen, or refused, and why."""
+"""The planner: which structure is chosen, or refused, and why."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ import sash
 from sash import Options, Query
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.monoids import Rank
-from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, PANE_SIZES, Plan, WindowGroup, tree_of
-from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
+from sash.plan.planner import DEQUE_SIZES, FOLD, INDEX_SIZES, PANE_SIZES, tree_of
+from sash.windows import Count, Lifetime, Policy, Punctuation, Session, Time
 from tests.shared.discovery import monoids
 
 SCHEMA = pa.schema(
@@ -29,54 +29,8 @@ def evicts(total: Any, prefix: Any) -> bool:
     return bool(total - prefix > 10)
 
 
-def planned(windows: Any, options: Options | None = None, **aggregates: Any) -> Plan:
+def planned(windows: Any, options: Options | None = None, **aggregates: Any) -> Any:
     return Query(windows, on="ts", options=options, **(aggregates or {"high": sash.max("x")})).plan(SCHEMA)
-
-
-# ---- what is shared ----
-
-
-def test_all_that_end_at_a_row_share_the_rows() -> None:
-    windows = {
-        "time": Time("1h"),
-        "left": Time("1h", closed="left"),
-        "count": Count(10),
-        "delta": Delta("x", 5),
-        "policy": Policy(evicts, sash.sum("x")),
-        "session": Session("1m"),
-        "lifetime": Lifetime(),
-        "punctuation": Punctuation("end"),
-    }
-    assert planned(windows).groups == (
-        WindowGroup("rows", (0, 1, 2, 3, 4)),
-        WindowGroup("running", (5,)),
-        WindowGroup("running", (6,)),
-        WindowGroup("running", (7,)),
-    )
-
-
-def test_slides() -> None:
-    windows = {
-        "a": Time("1h", every="1m"),
-        "b": Time("1h", every="1m", closed="right"),
-        "c": Time("7d", every="1h", offset="5m"),
-        "d": Time("1h", every=10),
-        "e": Count(10, every=5),
-        "f": Count(100, every=7),
-        "g": Count(10, every="1m"),
-        "h": Session("1m", every="close"),
-        "i": Lifetime(every="1h"),
-        "j": Lifetime(every=3),
-    }
-    assert planned(windows).groups == (
-        WindowGroup("time panes", (0, 2)),
-        WindowGroup("time panes", (1,)),
-        WindowGroup("rows", (3, 6)),
-        WindowGroup("row panes", (4, 5)),
-        WindowGroup("running", (7,)),
-        WindowGroup("running", (8,)),
-        WindowGroup("running", (9,)),
-    )
 
 
 # ---- which structure ----

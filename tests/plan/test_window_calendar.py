@@ -9,7 +9,6 @@ import pytest
 
 import sash
 from sash import Count, Lifetime, Time
-from sash.plan.planner import siblings, window_groups
 
 NEW_YORK = "America/New_York"
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.float64()})
@@ -137,14 +136,19 @@ def test_the_fingerprint_covers_the_calendar() -> None:
     assert bound(Time("1mo", tz="UTC")).fingerprint == bound(Time("1mo")).fingerprint
 
 
-def test_windows_of_months_and_of_days_do_not_share_a_structure() -> None:
+def test_windows_of_months_and_of_days_are_as_each_alone() -> None:
     """Neither contains the other: 31 days are longer than February."""
-    days = {f"d{n}": Time(f"{n}d") for n in range(28, 36)}
-    query = sash.Query({"m": Time("1mo"), **days}, by="k", on="t", high=sash.max("x"))
-    bound_query = query.bind(SCHEMA)
-    (group,) = window_groups(bound_query)
-    assert siblings(bound_query, group, 0) == (0,)
-    assert siblings(bound_query, group, 1) == tuple(range(1, 9))
+    windows = {"m": Time("1mo"), **{f"d{n}": Time(f"{n}d") for n in range(28, 36)}}
+    times = pa.array(range(0, 120 * 86_400, 30_000), pa.timestamp("s")).cast(SCHEMA.field("t").type)
+    rows = pa.record_batch({"k": ["a"] * len(times), "t": times, "x": [i * 7919 % 1009 / 1 for i in range(len(times))]})
+
+    def found(window: Any) -> pa.RecordBatch:
+        operator = sash.Query(window, by="k", on="t", lateness="0s", high=sash.max("x")).operator(rows.schema)
+        return pa.Table.from_batches([operator.process(rows), operator.finish()])
+
+    together = found(windows)
+    for name, window in windows.items():
+        assert together[f"high_{name}"].equals(found(window)["high"])
 
 
 def test_explain_names_the_calendar() -> None:

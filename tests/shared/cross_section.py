@@ -46,7 +46,6 @@ IN_TURN = (
     "tests/kernels/column/test_long_windows.py",
     "tests/kernels/column/test_order_kernels.py",
     "tests/kernels/test_memory.py",
-    "tests/kernels/test_slots.py",
     "tests/plan/test_event_window_calendar.py",
     "tests/plan/test_event_window_made.py",
     "tests/spark/stream/test_fake_parity.py",

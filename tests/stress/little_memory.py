@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 import sash
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import MemoryStore
 from tests.stress.rounds import FAILED, PATIENCE, Failure

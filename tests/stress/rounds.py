@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import PageError
 from tests.shared.faults import Fault

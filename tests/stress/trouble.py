@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sash.engine.operator import Operator
+from sash.engine import Operator
 from tests.engine.test_exception_safety import interrupts
 from tests.shared.faults import Fault
 from tests.shared.strikes import Strikes

@@ -68,7 +68,21 @@ def is_binary(kind: pa.DataType) -> bool:
 
 def dumped(column: pa.Array) -> pa.Array:
     """Values as bytes by our codec: equal where the values are."""
-    return pa.array([None if value is None else dumps(value) for value in column.to_pylist()], pa.large_binary())
+    values = column.to_pylist()
+    if "interval" in str(column.type):  # which the codec does not have
+        values = [*map(_without_intervals, values)]
+    return pa.array([None if value is None else dumps(value) for value in values], pa.large_binary())
+
+
+def _without_intervals(value: Any) -> Any:
+    """A value with tuples in the place of intervals."""
+    if isinstance(value, pa.MonthDayNano):
+        return tuple(value)
+    if isinstance(value, list):
+        return [*map(_without_intervals, value)]
+    if isinstance(value, dict):
+        return {name: _without_intervals(part) for name, part in value.items()}
+    return tuple(map(_without_intervals, value)) if isinstance(value, tuple) else value
 
 
 def value_bytes(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from sash.plan import Query
+from sash import Query
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.plan_stream import output_schema, spec_of
 from sash.spark.stream.shard_progress import FLOWS, LEVELS, TIMES
