@@ -277,8 +277,11 @@ class Count(WindowKind):
             raise TypeError(f"full= of Count must be True or False; got {self.full!r}")
 
     def rule(self, lengths: BoundLengths) -> WindowRule:
-        size, shift = min(lengths.size or 1, MOST_ROWS), max(min(lengths.shift, MOST_ROWS), -MOST_ROWS)
-        return self._rule("rows", lengths, size=size, shift=shift, full=size if self.full else 0)
+        # start and end are limited each: a large size and a large shift may differ by a few rows
+        shift, behind = (
+            max(min(by, MOST_ROWS), -MOST_ROWS) for by in (lengths.shift, (lengths.size or 1) - lengths.shift)
+        )
+        return self._rule("rows", lengths, size=behind + shift, shift=shift, full=behind + shift if self.full else 0)
 
     @property
     def holds(self) -> str:
