@@ -46,6 +46,18 @@ class Mutant:
 
 
 MUTANTS = {
+    "a lookup of a shifted Count window ends at the newest row": Mutant(
+        "engine/keyed/lookup.py",
+        "hi = np.clip(stops + ahead, rings.front, back)",
+        "hi = stops",
+        "test_definitions.py::test_lookups_of_windows_that_are_moved_by_rows",
+    ),
+    "a window of months is not moved by days": Mutant(
+        "windows/rules.py",
+        "return self.calendar_size.before(ends if self.calendar_shift is not None else later(x, self.shift)), ends",
+        "return self.calendar_size.before(ends if self.calendar_shift is not None else x), ends",
+        "test_definitions.py::test_windows_of_months_that_are_moved_by_days",
+    ),
     "a row at the given watermark is late": Mutant(
         "columns/watermark.py",
         "late = timed & (time < watermark)",

@@ -6,6 +6,8 @@ definitions are written out here once more, without `sash.testing.Reference`.
 
 from __future__ import annotations
 
+import calendar
+import datetime as dt
 import random
 from collections.abc import Callable
 from itertools import pairwise
@@ -303,6 +305,19 @@ def test_lookups_with_ends_as_those_of_a_spine(name: str, closed: Any, emit: Any
             assert row["held"] == ids(right), (row, now)
 
 
+@pytest.mark.parametrize("shift", [-2, -1, 1])
+def test_lookups_of_windows_that_are_moved_by_rows(shift: int) -> None:
+    """The window of the newest row at a time: moved back it leaves out the newest, moved on it begins later."""
+    rows = stream(17, 40)
+    operator = query_of(sash.Count(3, shift=shift), lateness=6).operator(SCHEMA)
+    operator.process(batch(rows))
+    for now in (rows[-1]["t"], rows[-1]["t"] + 3):
+        for row in operator.lookup({"k": ["a", "b"]}, at=now).to_pylist():
+            mine = [one for one in rows if one["k"] == row["k"] and one["t"] <= now]
+            end = len(mine) + shift
+            assert row["held"] == ids(mine[max(0, end - 3) : max(0, end)]), (row, now)
+
+
 @pytest.mark.parametrize("emit", ["final", "eager"])
 def test_lookups_of_forgotten_keys(emit: Any) -> None:
     operator = query_of(sash.Count(9), lateness=0, emit=emit, forget=10).operator(SCHEMA)
@@ -322,6 +337,26 @@ def test_lookups_of_a_shorter_range(last: int) -> None:
             mine = [one for one in rows if one["k"] == row["k"]]
             right = mine[-last:] if isinstance(window, sash.Count) else [one for one in mine if one["t"] > now - last]
             assert row["held"] == ids(right)
+
+
+def test_windows_of_months_that_are_moved_by_days() -> None:
+    """The month that ends some days before a row, on frames, through operators and by the definition."""
+    days = [
+        dt.datetime(2024, month, day)
+        for month in (1, 2, 3, 4)
+        for day in (1, 2, 15, 28, 29, 30)
+        if (month, day) != (2, 30)
+    ]
+    table = pa.table({"t": pa.array(days, pa.timestamp("s")), "id": range(len(days))})
+    query = sash.Query(sash.Time("1mo", shift="-2d"), on="t", held=sash.collect("id"))
+    wanted = []
+    for now in days:
+        end = now - dt.timedelta(days=2)
+        year, month = (end.year, end.month - 1) if end.month > 1 else (end.year - 1, 12)
+        start = end.replace(year=year, month=month, day=min(end.day, calendar.monthrange(year, month)[1]))
+        wanted.append([i for i, day in enumerate(days) if start < day <= end] or None)
+    assert query.run(table)["held"].to_pylist() == wanted
+    assert pa.Table.from_batches(list(query.run(iter(table.to_batches(7)))))["held"].to_pylist() == wanted
 
 
 # ---- what aggregates make of the rows ----
