@@ -9,9 +9,9 @@
 `validation`   checks of arguments                 `api_types`       types of the public API
 `binder`       binds a query to a schema           `bound_query`     BoundQuery, WindowSpec, AggregateSpec
 `time_axis`    durations in units of a column      `types`           input and result types of aggregates
-`planner`      chooses structures                  `common_results`   aggregates that share one state
-`explain`      the plan as text                    `fingerprint`     the identity of a query's state
-`explain`  types where no schema is given   `schema_cache`    what was computed for a schema
+`planner`      chooses structures                  `common_results`  aggregates that share one state
+`explain`      the plan as text, also without a schema
+`fingerprint`  the identity of a query's state     `schema_cache`    what was computed for a schema
 
 It runs nothing: hosts and the operator are found by name when a query runs.
 """

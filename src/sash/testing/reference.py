@@ -4,7 +4,6 @@ It has the methods of an operator, and operators are tested against it. It keeps
 every result after each call from the definition of its window (`window_oracle.py`):
 
     process ──▶ each row: timed, late or untimed? W rises ──▶ all results so far ──▶ those to emit now
-                       (arrival_oracle.py)                     (window_oracle.py)
 
     final      results below W that were not emitted yet
     changes    those of them that differ from the key's previous result

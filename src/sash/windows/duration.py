@@ -1,6 +1,6 @@
 """Durations: lengths of time, as whole nanoseconds or as calendar months.
 
-    "500ms"  "10s"  "15m"  "1h30m"  "6 hours"  "7d"     nanoseconds (`duration_text` reads text)
+    "500ms"  "10s"  "15m"  "1h30m"  "6 hours"  "7d"     nanoseconds
     "1mo"  "1q"  "1y"                                   calendar months: no fixed number of nanoseconds
     timedelta(minutes=15), np.timedelta64(15, "m")      the same as "15m"
 

@@ -1,6 +1,6 @@
 """Whole-column kernels: one aggregate in one pass over a column, many times faster than a structure.
 
-    bounds ─▶ column_kernels: threads, each a range of rows ─▶ min_max, sum_mean, variance, order_kernels, …
+    bounds ─▶ column_kernels: threads, each a range of rows ─▶ min_max, sum_mean, variance, rank_kernels, …
 
 `column_kernels`  the kernel of each aggregate, and the threads that run it
 `bounds`          starts and ends of windows: by rows, time, gaps, marks; at the times of another table
@@ -8,7 +8,7 @@
 `min_max`         min, max, arg_min, arg_max; over many sizes
 `sum_mean`        sum and mean of floats and integers; `exact_sum`: sums in parts that do not round; `prefix_sums`
 `variance`        var and std; `ewm_ranges`: exponentially weighted aggregates
-`rank_kernels`   the kernels of order statistics: `quantiles` in narrow and wide windows, `ranks` (and modes),
+`rank_kernels`    the kernels of order statistics: `quantiles` in narrow and wide windows, `ranks` (and modes),
                   `distinct_counts`
 `group_rows`      group rows by key by counting, gather and scatter
 

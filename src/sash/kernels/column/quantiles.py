@@ -390,7 +390,7 @@ CACHED = 1 << 16
 """The longest chunk that may be ranked at once: longer ones do not fit into the second-level cache."""
 
 LEAST_VISITED, MOST_VISITED = 4, 5
-"""Fields of the region, after those of `value_buckets`: the least and greatest word that the cursor has visited."""
+"""Fields of the region, after those of the buckets: the least and greatest word that the cursor has visited."""
 
 
 def bucketed_length(window: int, rows: int) -> int:

@@ -332,7 +332,7 @@ def turn_rows(known: Any, change: Any, order: Any, rules: Any, merged: Any, out:
 
     `known`: slots and indices of those results; `change`: new rows, removed rows, and the places of the new ones among
     the rest; `order`: heads, rows, gaps and existing bases; `out`: ranges, the progress flag, pairs of ranges and which
-    results are new (see `eager_changes`). Returns the number of results after the change.
+    results are new. Returns the number of results after the change.
     """
     slots, index = known
     fresh, gone, at = change

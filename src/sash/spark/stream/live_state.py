@@ -3,7 +3,7 @@
     token in Spark's state ──▶ the operator in this worker ──else──▶ pages of the file ──else──▶ pages of Spark's state
 
 Spark creates a new processor for each micro-batch and gives a shard to any of its Python workers. The worker that had
-the shard last keeps the operator; the others find its pages in a file (`local_directory`), and load them. Either is
+the shard last keeps the operator; the others find its pages in a file (`local_pages`), and load them. Either is
 used only if it has the token of Spark's state, which stays the source of truth. A task that fails leaves neither.
 """
 

@@ -134,7 +134,7 @@ def plan_stream(query: Query | Queries, data: Any, side_output: bool = False, fr
     Several queries are one stream: a column `_query`, and a struct for each query.
 
     A checkpoint may have state of `from_query`, which each shard migrates when it is first opened. A checkpoint of any
-    other query is refused when the stream is started: `checked_writer`.
+    other query is refused when the stream is started: `CheckedWriter`.
 
     Raises ValueError without `on` and `lateness`, for a stream that has a watermark, for a session that lacks required
     settings, for queries that cannot share one state, and for state that cannot be migrated; all that `Query.bind`
