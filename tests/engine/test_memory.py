@@ -65,13 +65,8 @@ def state_bytes(operator: Operator) -> int:
     engine, backend = operator.backend.engine, operator.backend
     aggregates = [aggregate for group in engine.groups for aggregate in group.aggregates]
     parts = engine.table.nbytes + engine.keys.nbytes + backend.buffer.nbytes
-    parts += sum(column.nbytes for assigner in engine.arena_assigners for column in assigner.arena.columns.values())
-    parts += sum(aggregate.nbytes for aggregate in aggregates)
-    parts += sum(
-        policy.structures.nbytes
-        for assigner in engine.assigners
-        for policy in getattr(assigner, "policies", {}).values()
-    )
+    parts += sum(assigner.arena.nbytes for assigner in engine.arena_assigners)
+    parts += sum(aggregate.values.nbytes for aggregate in aggregates)
     parts += 0 if backend.emitter is None else backend.emitter.nbytes
     assert operator.metrics.state_bytes == parts
     return parts

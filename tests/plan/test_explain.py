@@ -305,7 +305,7 @@ def test_panes_are_not_understated(queries: list[tuple[int, int]]) -> None:
 
 
 def test_structures() -> None:
-    lines = explained("1h", "structures", options=Options(prefer="latency"))
+    lines = explained(10, "structures", options=Options(prefer="latency"))
     assert (
         lines[0]
         == "high  DABALite  no single step depends on the window's size (insert 3, evict 2, query 1 ⊕ at worst)"

@@ -20,6 +20,7 @@ Invariants: the aggregates of the drawing; F ≤ B ≤ E.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sash.aggregators.in_order import InOrder, State, expect, fold
 from sash.aggregators.queue import Queue
@@ -34,6 +35,8 @@ class ABA(InOrder):
     >>> window.evict(); window.query()
     2
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("vals", "aggs", "F", "B", "E")
 
     vals: Queue
     aggs: Queue

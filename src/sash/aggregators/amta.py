@@ -37,6 +37,7 @@ at which a right half of a block around F begins.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -58,6 +59,8 @@ class AMTA(BulkEvict):
     >>> window.enforce(lambda total, prefix: prefix >= total), window.query()
     (3, None)
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("levels", "F", "M", "E")
 
     levels: Levels
     stack: Queue

@@ -37,6 +37,13 @@ class Aggregator:
     needs: ClassVar[tuple[str, ...]] = ()
     constants: ClassVar[tuple[str, ...]] = ()
     """Attributes of the class that are constants in compiled code."""
+    by_position: ClassVar[tuple[str, ...]] = ()
+    """The fields that are positions of elements, and the queues that are indexed by them.
+
+    In the compiled state of a key these queues are columns beside its elements, at the positions of these.
+    """
+    in_ring: ClassVar[int] = 0
+    """In compiled code 1 if there are such queues: they lose what leaves the ring of the key."""
 
     aggregate: Callable[[], State]
     size: Callable[[], int]

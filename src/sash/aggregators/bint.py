@@ -22,6 +22,7 @@ Invariant: intervals[l, b] is ⊕ over the positions from b·2^l up to (b + 1)·
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.in_order import State, expect
@@ -37,6 +38,8 @@ class BInt(RangeQuery):
     >>> window.evict(); window.query(), window.query_last(1), window.query_range(0, 1)
     (2, 0, 1)
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("intervals", "F", "E")
 
     intervals: Levels
     F: int

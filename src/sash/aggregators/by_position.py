@@ -24,6 +24,7 @@ from sash.monoids.algebra import noinline
 class ByPosition(BTreeRanges):
     """A B-tree whose times are positions, with the methods of an in-order structure."""
 
+    constants: ClassVar[tuple[str, ...]] = (*BTreeRanges.constants, "bulk")
     bulk: ClassVar[int] = 1
     """As for in-order structures: bulk eviction takes O(log n)."""
 

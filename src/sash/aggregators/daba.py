@@ -25,6 +25,7 @@ Invariants: the aggregates of the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sash.aggregators.in_order import InOrder, State, expect, fold
 from sash.aggregators.queue import Queue
@@ -39,6 +40,8 @@ class DABA(InOrder):
     >>> window.evict(); window.query()
     2
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("vals", "aggs", "F", "L", "R", "A", "B", "E")
 
     vals: Queue
     aggs: Queue

@@ -53,6 +53,8 @@ class DABALite(InOrder):
 
     keeps_elements: ClassVar[bool] = False
 
+    by_position: ClassVar[tuple[str, ...]] = ("deque", "F", "L", "R", "A", "B", "E")
+
     deque: Queue
     right: State
     back: State

@@ -42,6 +42,8 @@ class FlatFIT(RegisteredRanges):
 
     keeps_elements: ClassVar[bool] = False
 
+    by_position: ClassVar[tuple[str, ...]] = ("partials", "pointers", "F", "E")
+
     partials: Queue
     pointers: Ints
     stack: Ints

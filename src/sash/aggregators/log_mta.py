@@ -30,6 +30,7 @@ has more than two blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from sash.aggregators.block_levels import Levels
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
@@ -47,6 +48,8 @@ class LogMTA(BulkEvict):
     >>> window.enforce(lambda total, prefix: prefix >= total), window.query()
     (3, None)
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("levels", "F", "E")
 
     levels: Levels
     F: int

@@ -11,6 +11,7 @@ Invariant: vals[F:E] are the window's elements, oldest first.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sash.aggregators.in_order import State
 from sash.aggregators.queue import Queue
@@ -26,6 +27,8 @@ class Recalc(SuffixQuery):
     >>> window.evict(); window.query()
     2
     """
+
+    by_position: ClassVar[tuple[str, ...]] = ("vals", "F", "E")
 
     vals: Queue
     F: int

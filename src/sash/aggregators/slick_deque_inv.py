@@ -46,6 +46,8 @@ class SlickDequeInv(RegisteredRanges):
 
     needs: ClassVar[tuple[str, ...]] = ("inverse",)
 
+    by_position: ClassVar[tuple[str, ...]] = ("partials", "F", "E")
+
     partials: Queue
     answers: Queue
     spans: Ints

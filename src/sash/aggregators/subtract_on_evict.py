@@ -35,6 +35,8 @@ class SubtractOnEvict(InOrder):
 
     needs: ClassVar[tuple[str, ...]] = ("inverse",)
 
+    by_position: ClassVar[tuple[str, ...]] = ("vals", "F", "E")
+
     vals: Queue
     total: State
     F: int

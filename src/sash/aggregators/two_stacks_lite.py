@@ -35,6 +35,8 @@ class TwoStacksLite(InOrder):
 
     keeps_elements: ClassVar[bool] = False
 
+    by_position: ClassVar[tuple[str, ...]] = ("deque", "F", "B", "E")
+
     deque: Queue
     back: State
     F: int

@@ -72,7 +72,8 @@ class Options:
 
     structure: the name of the structure of `sash.aggregators` to use, such as "DABA", instead of the planner's choice.
     prefer: what the choice of a structure optimizes. "throughput": the least total time. "latency": only structures
-        whose every single step has a constant cost.
+        whose every single step has a constant cost; over Time and Delta windows at each row, which any number of rows
+        may leave at once, a logarithmic one.
     threads: how many threads may work on a table in memory; by default as many as there are cores.
     split: into how many time ranges Spark may split the rows of one large key.
     shards: over how many shards a stream on Spark spreads its keys.

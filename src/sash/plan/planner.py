@@ -261,6 +261,8 @@ def _choice(
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].rule.measure == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
+    if options.prefer == "latency" and group.kind == "rows" and bound_query.windows[place].rule.measure == "values":
+        return Choice("AMTA", "any number of rows may leave at once: a logarithmic number of ⊕, at worst for each step")
     alike = [other for other in siblings(bound_query, group, place) if other in asked]
     sizes = len({bound_query.windows[other].size for other in alike})
     return choose(

@@ -25,7 +25,7 @@ from sash.columns.arrow_arrays import integers
 from sash.engine.keyed.arena import RingRanges
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.kernels.loops.ring_loops import BACK, FRONT
 from sash.state.page_transaction import Pages
 from sash.state.slot_codec import RANGES, SEGMENT, EncodedBatch, StateCodec, tail_name
 

@@ -36,10 +36,10 @@ from sash.columns.time_numbers import Watermark
 from sash.engine.atomic import all_at_once
 from sash.engine.emit.emitter import ChangeEmitter
 from sash.engine.intake.reorder_buffer import ReorderBuffer, TimedRows
-from sash.engine.keyed.arena import Arena, RingRanges
+from sash.engine.keyed.arena import RingRanges
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.ring_loops import BACK, CAPACITY, FRONT
 from sash.kernels.loops.slot_loops import DUE
 from sash.plan.time_axis import Number
 from sash.state.bucket_directory import BucketDirectory
@@ -403,10 +403,6 @@ class MemoryBound:
         capacity = max(self.engine.table.capacity, 1)
         found = np.full(len(slots), (self.engine.table.nbytes + self.engine.keys.nbytes) / capacity)
         for assigner in self.engine.arena_assigners:
-            found += assigner.arena.heads[slots, CAPACITY] * _element(assigner.arena)
+            arena = assigner.arena
+            found += arena.heads[slots, CAPACITY] * (arena.nbytes / max(arena.length, 1))
         return found
-
-
-def _element(arena: Arena) -> float:
-    """The bytes of an element."""
-    return arena.nbytes / max(arena.length, 1)

@@ -29,7 +29,7 @@ from sash.engine.keyed.running_assigner import RunningAssigner
 from sash.engine.keyed.slot_table import ColumnName
 from sash.engine.keyed.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.loops.ring_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import DUE, EXPIRY, LAST, ROWS
 from sash.kernels.loops.window_loops import CLOSED, NEVER, OPEN, ROW, SLIDE
 from sash.plan.bound_query import WindowSpec

@@ -42,7 +42,7 @@ from sash.engine.keyed.row_assigner import PolicyWindow, RowAssigner
 from sash.engine.keyed.slot_table import ColumnName, NamedArrays
 from sash.engine.keyed.window_assigner import ArenaAssigner
 from sash.kernels.loops.array_types import Ints
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.ring_loops import BACK, CAPACITY, FRONT
 from sash.state.page_checks import StateChecks, require, require_entries, required_numbers
 from sash.state.repeated_columns import STORED, Layout, layout_of, restored, stored_fields
 
@@ -248,6 +248,7 @@ class StateCodec:
         """The columns of an arena other than states and counts of values."""
         own = {key for aggregate in self.engine.aggregates_of(assigner) for key in self._columns_of(aggregate)}
         own |= {key for owner in self._owners(assigner) for key in owner.columns}
+        own |= {key for follower in assigner.arena.followers for key in follower.columns}
         return [name for name in assigner.arena.columns if name not in own and name != SEGMENT]
 
     def _columns_of(self, aggregate: LiveAggregate) -> list[ColumnName]:

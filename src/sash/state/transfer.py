@@ -56,7 +56,7 @@ from sash.engine.keyed.slot_table import ColumnName
 from sash.engine.keyed.window_assigner import ArenaAssigner, StepScope, WindowAssigner
 from sash.expressions.tree import ColumnNode
 from sash.kernels.loops.array_types import NO_FLAGS, Ints, Numbers
-from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.loops.ring_loops import BACK, BEGIN, FRONT
 from sash.monoids.algebra import Monoid
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 from sash.plan.common_results import FAMILIES, SUM_IN_MEAN, same_rows

@@ -4,7 +4,8 @@
             key to slot   elements, bounds         structures in slots
 
 `live_engine`    one step: all of the above, with the journal that undoes it
-`slot_table`, `arena`   numbers and rings of elements by slot; `timers`: slots that are due
+`slot_table`, `arena`   numbers by slot, and elements by slot in rings or chains of chunks; no growth copies the state
+                 of other keys, nor a window; `timers`: slots that are due
 `row_assigner`, `pane_assigner`, `running_assigner`, `ahead_assigner`   elements and bounds by kind of window; base
                  class in `window_assigner`
 `live_group`, `live_aggregate`   aggregates of windows that share elements

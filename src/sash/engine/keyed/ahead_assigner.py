@@ -32,7 +32,7 @@ from sash.columns.input_encoding import numbers
 from sash.columns.keys import decoded_schema
 from sash.columns.time_numbers import Watermark, beyond, latest
 from sash.engine.atomic import all_at_once, attributes, items
-from sash.engine.keyed.arena import SMALL, Arena, RingRanges
+from sash.engine.keyed.arena import Arena, RingRanges
 from sash.engine.keyed.chunk_log import RowLog
 from sash.engine.keyed.row_assigner import PlacedAt, RowAssigner, RowPositions
 from sash.engine.keyed.slot_table import SlotTable
@@ -40,8 +40,8 @@ from sash.engine.keyed.step_data import StepResult, StepRows, WindowRanges, Wind
 from sash.engine.keyed.value_encoder import is_wasteful
 from sash.engine.keyed.window_assigner import StepScope, lower_due
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.loop_cache import call_loop
+from sash.kernels.loops.ring_loops import BACK, BEGIN
 from sash.kernels.loops.timer_loops import ask_rows, retain
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
@@ -260,14 +260,14 @@ class AheadAssigner(RowAssigner):
         `by_arrival`: rows leave in the order of arrival, which is that of keys and times; else in order of time.
         """
         slots, _, done = scope
-        heads, starts, stops = self.arena.heads, np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+        ring, starts, stops = self.arena.ring, np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         at = np.zeros(0, self.numbers) if now is None else np.array([now], self.numbers)
-        arguments = (slots, self._over(slots, now, done), at, self.rules, self.rows_ahead, heads, self.asked)
+        arguments = (slots, self._over(slots, now, done), at, self.rules, self.rows_ahead, ring, self.asked)
         call_loop(ask_rows, self.kind, (*arguments, self.arena.columns["time"], starts, stops))
         ranges = RingRanges(self.arena, slots, starts, stops)
         of, pos, places = slots[ranges.entry], ranges.positions, ranges.places
         begin, ends, restarted = self._between_restarts(rows, assigned, of, pos)
-        heads[slots, self.restart_column] = heads[slots, BEGIN]
+        ring[0][slots, self.restart_column] = ring[0][slots, BEGIN]
         placed = PlacedAt(of, pos, self.arena.columns["time"][places], begin, ends)
         batch = self.waiting.leave(places)
         early = self.waiting.early_results(batch, placed.slots, placed.time, restarted)
@@ -368,7 +368,7 @@ class AheadAssigner(RowAssigner):
     def retain(self, slots: Ints) -> None:
         sparse = np.empty(len(slots), np.int64)
         windows = self.first, self.asked + 1
-        count = call_loop(retain, "", (slots, self.arena.heads, *windows, SMALL, sparse))
+        count = call_loop(retain, "", (slots, self.arena.ring, *windows, sparse))
         self.sparse = sparse[:count]
 
     @property

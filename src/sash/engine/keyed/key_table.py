@@ -23,14 +23,18 @@ import pyarrow as pa
 from sash.columns.arrow_arrays import word_type, words_of
 from sash.columns.keys import BytesColumn, WordColumn, is_word
 from sash.engine.atomic import all_at_once, attributes
+from sash.engine.keyed.slot_table import allocated
 from sash.kernels.loops import key_loops
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints
-from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, NULLS, TOUCHED, WORDS
+from sash.kernels.loops.key_loops import FREED, FRESH, HASH, KNOWN, MOVED, NULLS, TOUCHED, WORDS
 from sash.kernels.loops.loop_cache import call_loop, prepare_loop
 from sash.kernels.loops.slot_loops import distinct_slots, gather_words
 
 SMALLEST = 64
-"""Slots of a new table; it grows by doubling."""
+"""Slots of a new table; it grows by doubling, and then by `MOST`."""
+
+MOST = 4096
+"""Slots by which a table grows at most, if a call does not bring more keys."""
 
 LARGEST_IDLE = 1024
 """Slots up to which a table never shrinks."""
@@ -93,10 +97,15 @@ class KeyTable:
         self._can_release = False
         """Are the loops loaded that remove keys?"""
         self._table: Ints = NO_INTS
+        self._old: Ints = NO_INTS
+        """The smaller table whose entries move to the table; empty if all have."""
         self._records: Ints = NO_INTS
         self._free: Ints = NO_INTS
-        self._counts: Ints = np.zeros(4, np.int64)
-        self._resize(SMALLEST if self.types else 1)
+        self._whole: list[Ints] = []
+        """The records and the free slots, with the space in which they grow."""
+        self._counts: Ints = np.zeros(5, np.int64)
+        self._capacity = 0
+        all_at_once(self._resized(SMALLEST if self.types else 1))
 
     @property
     def count(self) -> int:
@@ -105,13 +114,13 @@ class KeyTable:
 
     @property
     def capacity(self) -> int:
-        """All slots are below this number. It grows by doubling, and falls only by `shrunk`."""
-        return len(self._free)
+        """All slots are below this number. It falls only by `shrunk`."""
+        return self._capacity
 
     @property
     def nbytes(self) -> int:
         """The memory of the table and its dictionaries."""
-        own = self._table.nbytes + self._records.nbytes + self._free.nbytes
+        own = self._table.nbytes + self._old.nbytes + 8 * self._capacity * (WORDS + self._width + 1)
         return own + sum(column.nbytes for _, column in self._interned)
 
     def find(self, columns: Sequence[pa.Array], rows: int, insert: bool = True) -> FoundKeys:
@@ -128,29 +137,29 @@ class KeyTable:
             self._prepare_release()
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
-        self._counts[TOUCHED:] = 0
+        self._counts[TOUCHED : FRESH + 1] = 0
         row = 0
         try:
             while row < rows:
-                table = self._table, self._records, self._free, self._counts
-                given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
+                given = words, nulls, self._width, *self._arrays, self._call, slots, touched, fresh, row, insert
                 row = call_loop(key_loops.find_keys, "", given)
                 if row < rows:
-                    self._resize(2 * self.capacity)
-            _, _, reached, made = self._counts.tolist()
+                    self._extend(rows - row)
+            _, _, reached, made, moved = self._counts.tolist()
+            if 2 * moved == len(self._old) > 0:
+                self._old = NO_INTS
             fresh = fresh[:made] if made else NO_INTS
             for position, column in self._interned if made else ():
                 column.use(self._matrix()[fresh, WORDS + position], 1)
         except BaseException:
-            table = self._table, self._records, self._free, self._counts
-            call_loop(key_loops.release_keys, "", (fresh[: int(self._counts[FRESH])], self._width, *table))
+            made = fresh[: int(self._counts[FRESH])]
+            call_loop(key_loops.release_keys, "", (made, self._width, *self._arrays))
             raise
         return FoundKeys(slots, touched[:reached], fresh)
 
     def _prepare_release(self) -> None:
         """Load the loops that remove keys, before the first call that may have to remove its own."""
-        table = self._table, self._records, self._free, self._counts
-        prepare_loop(key_loops.release_keys, "", (NO_INTS, self._width, *table))
+        prepare_loop(key_loops.release_keys, "", (NO_INTS, self._width, *self._arrays))
         for _, column in self._interned:
             column.prepare_use()
         self._can_release = True
@@ -163,8 +172,8 @@ class KeyTable:
         if not len(slots):
             return
         before = int(self._counts[FREED])
-        table = self._table, self._records, self._free, self._counts
-        released = call_loop(key_loops.release_keys, "", (np.ascontiguousarray(slots, np.int64), self._width, *table))
+        given = np.ascontiguousarray(slots, np.int64), self._width, *self._arrays
+        released = call_loop(key_loops.release_keys, "", given)
         if released < 0:
             raise IndexError(f"slots to release are from 0 to {int(self._counts[KNOWN]) - 1}")
         gone = self._free[before : before + released]
@@ -265,26 +274,52 @@ class KeyTable:
     def _matrix(self) -> Ints:
         return self._records.reshape(-1, WORDS + self._width)
 
-    def _resize(self, capacity: int) -> None:
-        """Reserve space for this many slots."""
-        all_at_once(self._resized(capacity))
+    @property
+    def _arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """The arrays, as loops take them."""
+        return self._table, self._old, self._records, self._free, self._counts
 
-    def _resized(self, capacity: int, live: Ints | None = None) -> partial[Any]:
-        """The change to this many slots, for all known keys or, in this order, the live ones."""
-        records = np.zeros((capacity, WORDS + self._width), np.int64)
-        known = 0
-        if live is not None:
-            known = len(live)
+    def _extend(self, rows: int) -> None:
+        """Add slots, and begin a larger table if this one is half full, for up to this many new keys."""
+        live, places = int(self._counts[KNOWN] - self._counts[FREED]), len(self._table) >> 1
+        changes: dict[str, Any] = {}
+        if 2 * live >= places:
+            assert 2 * int(self._counts[MOVED]) >= len(self._old), "a table is full before the last one has moved"
+            counts = self._counts.copy()
+            counts[MOVED] = 0
+            changes |= {"_table": np.zeros(2 * len(self._table), np.int64), "_old": self._table, "_counts": counts}
+        if not self._counts[FREED] and self._counts[KNOWN] == self._capacity:
+            capacity = self._capacity + min(self._capacity, max(MOST, rows))
+            whole = []
+            for old, used, width in zip(self._whole, (self._records, self._free), self._widths, strict=True):
+                new = old
+                if len(old) < capacity * width:
+                    new = allocated(capacity * width, _WORD)
+                    new[: len(used)] = used
+                whole.append(new)
+            changes |= self._sized(whole, capacity)
+        all_at_once(attributes(self, **changes))
+
+    def _resized(self, capacity: int, live: Ints = NO_INTS) -> partial[Any]:
+        """The change to this many slots for the live keys, in this order."""
+        whole, known = [np.zeros(capacity * width, np.int64) for width in self._widths], len(live)
+        records, table = whole[0].reshape(capacity, -1), np.zeros(4 * capacity, np.int64)
+        if known:
             records[:known] = self._matrix()[live]
-        elif self._counts[KNOWN]:
-            known = int(self._counts[KNOWN])
-            records[:known] = self._matrix()[:known]
-        table, free = np.zeros(4 * capacity, np.int64), np.empty(capacity, np.int64)
-        flat = records.reshape(-1)
-        call_loop(key_loops.index_keys, "", (self._width, table, flat, known))
+        call_loop(key_loops.index_keys, "", (self._width, table, whole[0], known))
         counts = self._counts.copy()
         counts[KNOWN], counts[FREED] = known, 0
-        return attributes(self, _table=table, _records=flat, _free=free, _counts=counts)
+        return attributes(self, _table=table, _old=NO_INTS, _counts=counts, **self._sized(whole, capacity))
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """The words of a slot in the records, and in the list of free slots."""
+        return WORDS + self._width, 1
+
+    def _sized(self, whole: list[Ints], capacity: int) -> dict[str, Any]:
+        """The attributes of a table of this many slots in these arrays, which may be longer."""
+        records, free = (array[: capacity * width] for array, width in zip(whole, self._widths, strict=True))
+        return {"_whole": whole, "_records": records, "_free": free, "_capacity": capacity}
 
     def _reclaim(self, columns: Sequence[tuple[int, BytesColumn]]) -> None:
         """Rebuild dictionaries from the codes in use, and rehash the keys by their new codes."""
@@ -298,4 +333,5 @@ class KeyTable:
             changes.append(change)
         flat = records.reshape(-1)
         call_loop(key_loops.index_keys, "", (self._width, table, flat, known))
-        all_at_once(*changes, attributes(self, _table=table, _records=flat))
+        sized = self._sized([flat, self._whole[1]], self._capacity)
+        all_at_once(*changes, attributes(self, _table=table, _old=NO_INTS, **sized))

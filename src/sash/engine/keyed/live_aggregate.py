@@ -57,7 +57,7 @@ from sash.kernels.loops.bound_kernel import (
     ValueCounts,
     live_use,
 )
-from sash.kernels.loops.live_loops import BACK, CAPACITY, FRONT
+from sash.kernels.loops.ring_loops import BACK, CAPACITY, FRONT
 from sash.plan.common_results import Member
 from sash.plan.derived_columns import lower_may_fail
 from sash.plan.planner import FOLD, SEVERAL_SIZES, but_size
@@ -361,7 +361,7 @@ class RowsToLift(NamedTuple):
 class _LoopArrays(NamedTuple):
     """The arrays that loops take: valid until the slot table or the arena replaces theirs, or counting starts."""
 
-    versions: tuple[int, int, bool]
+    versions: tuple[int, int, int, bool]
     fields: list[SlotFields]
     """By set of structures: their scalars and queues."""
     states: States
@@ -542,7 +542,7 @@ class LiveAggregate(ElementCounts):
 
     def _slide(self, number: int, asked: AskedRanges, to_lift: RowsToLift) -> tuple[LoopResults, int]:
         assert self.arena is not None
-        versions, arrays = (self.table.version, self.arena.version, self.dense), self._arrays
+        versions, arrays = (self.table.version, *self.arena.versions, self.dense), self._arrays
         if arrays is None or arrays.versions != versions:
             by_window = [window.fields for window in self.windows]
             arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self.current_counts)
@@ -624,8 +624,3 @@ class LiveAggregate(ElementCounts):
     def fields(self) -> Mapping[str, pa.DataType]:
         """The columns in which a state is stored."""
         return self.values.fields
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the structures' queues and of the dictionaries."""
-        return sum(window.nbytes for window in self.windows) + self.values.nbytes

@@ -33,7 +33,6 @@ from sash.engine.atomic import Revertible, all_at_once, attributes
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed import step_data
 from sash.engine.keyed.ahead_assigner import AheadAssigner
-from sash.engine.keyed.arena import SMALL
 from sash.engine.keyed.key_table import LARGEST_IDLE, SMALLEST, FoundKeys, KeyTable
 from sash.engine.keyed.live_aggregate import LiveAggregate
 from sash.engine.keyed.live_group import build_groups
@@ -43,8 +42,8 @@ from sash.engine.keyed.step_data import StepResult, StepRows, WindowResults
 from sash.engine.keyed.timers import Timers
 from sash.engine.keyed.window_assigner import ArenaAssigner, Ending, StepScope, WindowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.kernels.loops.loop_cache import call_loop
+from sash.kernels.loops.ring_loops import BACK, FRONT
 from sash.kernels.loops.slot_loops import DUE, LAST, ROWS, enter_rows, join_slots
 from sash.plan.bound_query import BoundQuery
 from sash.plan.planner import Plan
@@ -135,7 +134,7 @@ class StepJournal:
     def undo(self, engine: LiveEngine) -> None:
         """Undo the step. May be interrupted, and called again."""
         if self.blocks is None:
-            self.blocks = [a.arena.blocks(self.slots) for a in engine.arena_assigners]
+            self.blocks = [a.arena.blocks_of(self.slots) for a in engine.arena_assigners]
         engine.retain_slots()
         for aggregate in engine.all_aggregates:
             aggregate.recode_saved(self.saved, [states for owner, _, states in self.panes if owner is aggregate])
@@ -338,7 +337,7 @@ class LiveEngine:
         if reach is not None:
             (rows,) = self.arena_assigners
             over = None if done is None else np.isin(slots, done)
-            windows = rows.arena.heads, (rows.first, rows.first + len(rows.places), SMALL)
+            windows = rows.arena.ring, (rows.first, rows.first + len(rows.places))
             sparse, self.gone = self.timers.settle_rows(slots, windows, reach, now, over)
             rows.shrink_later(sparse)
             return
@@ -394,7 +393,11 @@ class LiveEngine:
 
     def release(self, pack: bool = False) -> None:
         """Free expired slots, and shrink arrays that are mostly unused; `pack`: those that are half unused, too."""
-        moved = [assigner for assigner in self.arena_assigners if assigner.shrink()]
+        moved = []
+        for assigner in self.arena_assigners:
+            assigner.arena.reclaim()
+            if assigner.shrink():
+                moved.append(assigner)
         self._released += len(self.gone) + (self.keys.count + 1 if moved else 0)
         if len(self.gone):
             self.free(self.gone)
@@ -406,12 +409,13 @@ class LiveEngine:
                 all_at_once(smaller.change, renumbered, attributes(self, numbering=self.numbering + 1))
                 live = self.live
                 for assigner in moved:
-                    assigner.arena.pack(live, renumbered=True)
+                    assigner.arena.renumbered()
+                    assigner.arena.pack(live)
                 self.timers.rebuild()
                 return
         for assigner in moved:
             if assigner.arena.is_sparse or (pack and assigner.arena.is_half_free):
-                assigner.arena.pack(self.live)
+                assigner.arena.pack(self.live, 2 if pack else 4)
         if pack and self.ahead is not None:
             self.ahead.compact(lambda: self.live, 0, pack=True)
 

@@ -45,7 +45,7 @@ from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.engine.keyed.window_assigner import ArenaAssigner, WindowAssigner
 from sash.kernels.jit.numba_struct import FIRST
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.live_loops import BACK, BEGIN, FRONT
+from sash.kernels.loops.ring_loops import BACK, BEGIN, FRONT
 from sash.kernels.loops.slot_loops import LAST, ROWS
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery, WindowSpec

@@ -193,12 +193,12 @@ class PaneAssigner(ArenaAssigner):
         grid_of = self._grid(longest, of, backs)
         columns = np.array([self.columns(w) for w in members])
         sizes = np.array([self.windows[w].size for w in members], self.cut_type)
-        rings = self.arena.columns["low"], self.arena.columns["first", longest]
+        edges = self.arena.columns["low"], self.arena.columns["first", longest]
         found: list[DueSlides] = []
         first, capacity = 0, max(len(of) + 16, self._capacities.get(longest, 0))
         while first < len(of) or not found:
             out = (*(np.empty(capacity, np.int64) for _ in range(3)), np.empty((len(members), capacity), np.int64))
-            arguments = (of, limits, backs, first, restarts, grid_of, sizes, self.arena.heads, columns, rings, out)
+            arguments = (of, limits, backs, first, restarts, grid_of, sizes, self.arena.ring, columns, edges, out)
             first, count = call_loop(due_slides, self.cut_type.str, arguments)
             if first < 0:
                 raise PageError(
@@ -234,8 +234,8 @@ class PaneAssigner(ArenaAssigner):
     def timers(self, slots: Ints, due: Numbers, is_due: Flags) -> None:
         for w in range(len(self.windows)):
             grid_of = self._grid(w, slots, self.backs(slots))
-            rings = self.arena.columns["low"], self.arena.columns["first", w]
-            arguments = (slots, grid_of, self.arena.heads, self.columns(w), rings, due, is_due)
+            edges = self.arena.columns["low"], self.arena.columns["first", w]
+            arguments = (slots, grid_of, self.arena.ring, self.columns(w), edges, due, is_due)
             call_loop(next_slides, self.cut_type.str, arguments)
 
     def expiry(self, slots: Ints, expiry: Numbers, expires: Flags) -> None:
@@ -272,9 +272,9 @@ class CountedPanes(PaneAssigner):
         stop = rows.ordinal[ends] + 1
         start = stop - window.rule.rows[0]
         los = np.empty(len(slots), np.int64)
-        heads, lows = self.arena.heads, self.arena.columns["low"]
+        lows = self.arena.columns["low"]
         from_there = rules.bound(0, lows.dtype, inclusive=True)
-        arguments = (slots, start, begin, his, from_there, heads, self.start_column(w), lows, los)
+        arguments = (slots, start, begin, his, from_there, self.arena.ring, self.start_column(w), lows, los)
         call_loop(bound_places, lows.dtype.str, arguments)
         on = start >= 0 if window.full else np.ones(len(slots), np.bool_)
         bounds: tuple[Numbers, Numbers] = np.maximum(start, 0), stop

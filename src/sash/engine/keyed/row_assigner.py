@@ -56,8 +56,8 @@ from sash.kernels.jit.state_layout import NotColumnar
 from sash.kernels.loops import window_loops
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints, Numbers, States
 from sash.kernels.loops.bound_kernel import LIFT, POLICY, BoundKernel, Elements, policy_spec, warn_once
-from sash.kernels.loops.live_loops import BACK, BEGIN
 from sash.kernels.loops.loop_cache import call_loop
+from sash.kernels.loops.ring_loops import BACK, BEGIN
 from sash.kernels.loops.slot_loops import assign_rows, place_rows
 from sash.kernels.loops.window_loops import (
     NEVER,
@@ -276,11 +276,11 @@ class RowAssigner(ArenaAssigner):
     def assign(self, rows: StepRows) -> RowPositions:
         arena, slots, time = self.arena, rows.slots, rows.time
         pos, stop, begin, at, growing = np.empty((5, len(rows)), np.int64)
-        arguments = (slots, time, rows.restarts, arena.heads, arena.columns["time"], pos, stop, begin, at, growing)
+        arguments = (slots, time, rows.restarts, arena.ring, arena.columns["time"], pos, stop, begin, at, growing)
         count = call_loop(assign_rows, self.kind, arguments)
         if count:
-            arena.reserve(growing[:count])
-            call_loop(place_rows, self.kind, (slots, time, arena.heads, arena.columns["time"], pos, at))
+            arena.enlarge(growing[:count])
+            call_loop(place_rows, self.kind, (slots, time, arena.ring, arena.columns["time"], pos, at))
         deltas: dict[str, Numbers] = {}
         assigned = RowPositions(slots, at, NO_FLAGS, self, pos, stop, begin, deltas)
         for name, axis in self.deltas.items():
@@ -294,7 +294,7 @@ class RowAssigner(ArenaAssigner):
 
     def _require_rising(self, name: str, values: Numbers, rows: StepRows, assigned: RowPositions) -> None:
         column, pos = self.arena.columns["delta", name], assigned.pos
-        arguments = (rows.slots, pos, assigned.begin, self.arena.heads, column)
+        arguments = (rows.slots, pos, assigned.begin, self.arena.ring, column)
         bad = call_loop(window_loops.decreasing, column.dtype.str, arguments)
         if bad >= 0:
             before = column[self.located(rows.slots[bad : bad + 1], pos[bad : bad + 1] - 1)][0]
@@ -373,7 +373,7 @@ class RowAssigner(ArenaAssigner):
             rows.begin,
             rows.stops,
             rule.end,
-            self.arena.heads,
+            self.arena.ring,
             self.shifted[w],
             values,
             his,
@@ -395,7 +395,7 @@ class RowAssigner(ArenaAssigner):
         rule, (slots, begin, his) = self.windows[w].rule, ends
         values = self.arena.columns["time" if rule.column is None else ("delta", rule.column)]
         lows, _ = rule.origins(at)
-        arguments = (slots, lows, begin, his, rule.start, self.arena.heads, self.start_column(w), values, los)
+        arguments = (slots, lows, begin, his, rule.start, self.arena.ring, self.start_column(w), values, los)
         call_loop(bound_places, values.dtype.str, arguments)
 
     def _times(self, slots: Ints, pos: Ints) -> Numbers:
@@ -422,6 +422,7 @@ class RowAssigner(ArenaAssigner):
                 counted.append(rows.restarted_of(of))  # type: ignore[arg-type]
         slots, k, his, begin = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         los = np.maximum(his - rule.rows[0], begin)
+        heads[slots, self.start_column(w)] = los  # those of a slot ascend
         on = his - begin >= rule.full if rule.full else np.ones(len(slots), np.bool_)
         ended = rule.ends(k)
         restarted = np.concatenate(counted) if counted else None
@@ -440,9 +441,9 @@ class RowAssigner(ArenaAssigner):
 
     def retain(self, slots: Ints) -> None:
         heads = self.arena.heads
-        for w in self.pending:
-            start = heads[slots, BACK] - self.windows[w].rule.rows[0]
-            heads[slots, self.start_column(w)] = np.maximum(start, heads[slots, BEGIN])
+        for w in self.pending:  # the structures hold the rows of the last slide: they stay if they are not many
+            start = np.maximum(heads[slots, BACK] - 2 * self.windows[w].rule.rows[0], heads[slots, BEGIN])
+            heads[slots, self.start_column(w)] = np.maximum(heads[slots, self.start_column(w)], start)
         super().retain(slots)
 
     def raise_starts(self, slots: Ints) -> None:

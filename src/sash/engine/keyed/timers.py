@@ -17,6 +17,7 @@ import numpy as np
 from sash.columns.time_numbers import Watermark, latest
 from sash.engine.keyed.slot_table import SlotTable
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, enlarged
+from sash.kernels.loops.bound_kernel import Ring
 from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import DUE
 from sash.kernels.loops.timer_loops import due_slots, set_timers, settle_rows
@@ -82,9 +83,12 @@ class BlockTimers:
         return len(self._rows)
 
     def _follow(self) -> None:
-        """Recompute the bounds if the number of slots has changed."""
-        if len(self.least) != (self.capacity >> BITS) + 1:
-            self.rebuild()
+        """Add bounds for new slots, which have no timers."""
+        count = (self.capacity >> BITS) + 1
+        if len(self.least) < count:
+            least = np.full(max(2 * len(self.least), count), self.never, self.least.dtype)
+            least[: len(self.least)] = self.least
+            self.least = least
 
     def rebuild(self) -> None:
         """Recompute the bounds: slots were renumbered or added."""
@@ -162,22 +166,22 @@ class Timers(BlockTimers):
     def settle_rows(
         self,
         slots: Ints,
-        windows: tuple[Ints, tuple[int, int, int]],
+        windows: tuple[Ring, tuple[int, int]],
         reach: tuple[Number, Number, Number],
         now: Watermark,
         over: Flags | None,
     ) -> tuple[Ints, Ints]:
         """The same for slots whose rows are needed for the time `reach`; older rows are evicted.
 
-        `windows`: the heads, the range of columns with the windows' starts, and the capacity below which rings are not
-        shrunk. Returns the slots whose rings are far too large, and those that expire.
+        `windows`: the ring, and the range of columns of the heads with the windows' starts. Returns the slots with
+        memory to free, and those that expire.
         """
         if not len(slots):
             return NO_INTS, NO_INTS
-        heads, columns = windows
+        ring, columns = windows
         sparse = np.empty(len(slots), np.int64)
         *rest, gone = self._arguments(slots, now, over)
-        arguments = (slots, heads, columns, sparse, reach, *rest, gone)
+        arguments = (slots, ring, columns, sparse, reach, *rest, gone)
         wasted, count, soonest = call_loop(settle_rows, self.kind, arguments)
         self.soonest = min(self.soonest, soonest)
         return sparse[:wasted], gone[:count]

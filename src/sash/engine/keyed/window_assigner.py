@@ -22,14 +22,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from sash.columns.time_numbers import Watermark, saturating, time_type
-from sash.engine.keyed.arena import SMALL, Arena
+from sash.engine.keyed.arena import Arena
 from sash.engine.keyed.slot_table import SlotTable
 from sash.engine.keyed.step_data import StepRows, WindowRanges
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
 from sash.kernels.loops.bound_kernel import Elements
-from sash.kernels.loops.live_loops import BACK, HEAD
 from sash.kernels.loops.loop_cache import call_loop
-from sash.kernels.loops.slot_loops import LAST, locate
+from sash.kernels.loops.ring_loops import BACK, HEAD, locate
+from sash.kernels.loops.slot_loops import LAST
 from sash.kernels.loops.timer_loops import needed_until, retain
 from sash.kernels.loops.window_loops import NEVER
 from sash.plan.bound_query import BoundQuery, WindowSpec
@@ -133,7 +133,7 @@ class ArenaAssigner(WindowAssigner):
         self.first = HEAD
         """The column of the first window's start."""
         self.sparse: Ints = np.zeros(0, np.int64)
-        """Slots whose rings are far larger than their contents."""
+        """Slots with memory to free."""
 
     def start_column(self, window: int) -> int:
         """The column with the start of a window."""
@@ -142,25 +142,25 @@ class ArenaAssigner(WindowAssigner):
     def located(self, slots: Ints, pos: Ints) -> Ints:
         """The places of positions in the arena."""
         found = np.empty(len(slots), np.int64)
-        call_loop(locate, "", (slots, pos, self.arena.heads, found))
+        call_loop(locate, "", (slots, pos, self.arena.ring, found))
         return found
 
     def retain(self, slots: Ints) -> None:
         sparse = np.empty(len(slots), np.int64)
         windows = self.first, self.first + len(self.places)
-        count = call_loop(retain, "", (slots, self.arena.heads, *windows, SMALL, sparse))
+        count = call_loop(retain, "", (slots, self.arena.ring, *windows, sparse))
         self.sparse = sparse[:count]
 
     def shrink_later(self, sparse: Ints) -> None:
-        """Let `shrink` move the rings of these slots."""
+        """Let `shrink` free memory of these slots."""
         self.sparse = sparse
 
     def shrink(self) -> bool:
-        """Move rings that are far too large to smaller blocks; only after the step."""
+        """Free the memory that slots no longer need; only after the step."""
         if not len(self.sparse):
             return False
         sparse, self.sparse = self.sparse, self.sparse[:0]
-        self.arena.reserve(sparse)
+        self.arena.trim(sparse)
         return True
 
     def backs(self, slots: Ints) -> Ints:

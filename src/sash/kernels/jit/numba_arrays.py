@@ -1,11 +1,14 @@
 """Columns of raw memory: the layout of queues, levels, inputs and results in compiled code.
 
-    Columns    one pointer per scalar of the layout, and a mask: slot i is pointer[i & mask]
-    Levels     the same with a ring for each level, addressed by (level, number)
+    Columns    one pointer per scalar of the layout: slot i is pointer[i]
+    Ring       the same in blocks of a directory: slot i is pointer[directory[(i >> BITS) & chunks] + (i & mask)]
+    Levels     a ring for each level, addressed by (level, number); in the chunks of a directory, each with the levels
+               up to its own, and the levels above in a block
     Pool       rows of a fixed width, addressed by (node, place); if the width is 1, by node
 
 Raw pointers carry no reference counts; the arrays behind them are arguments of the kernel and outlive it. A ring
-never grows: the caller knows the largest window beforehand.
+never grows in a kernel: the caller gives it memory beforehand. A ring in one block has a directory of one entry, a zero
+that LLVM knows.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 from sash.kernels.jit.numba_methods import NATIVE, Method, Owner, compiled_once
 from sash.kernels.jit.numba_monoid import LayoutType, shaped
 from sash.kernels.jit.state_layout import Layout, Shape
+
+BITS = 8
+"""The logarithm of the elements of a chunk."""
 
 
 class ColumnsType(Owner):
@@ -39,6 +45,20 @@ class ColumnsType(Owner):
         return None
 
     def method(self, name: str) -> Method | None:
+        return None
+
+
+class RingType(ColumnsType):
+    """A queue of one layout."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.name = f"Ring({shape!r})"
+
+    def __reduce__(self) -> Any:
+        return RingType, (self.shape,)
+
+    def method(self, name: str) -> Method | None:
         return Method(compiled_once(_drop), self) if name in ("drop_front", "drop_back", "drop_all", "forget") else None
 
 
@@ -51,6 +71,43 @@ class _ColumnsModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, typ: ColumnsType) -> None:
         pointers = [(f"p{i}", types.CPointer(scalar)) for i, scalar in enumerate(typ.scalars)]
         super().__init__(manager, typ, [*pointers, ("mask", types.int64), ("length", types.int64)])
+
+
+class LevelsType(ColumnsType):
+    """Raw columns of one layout, a ring for each level, with half the slots of the level below."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.name = f"Levels({shape!r})"
+        self.index = types.UniTuple(types.int64, 2)
+
+    def __reduce__(self) -> Any:
+        return LevelsType, (self.shape,)
+
+    def method(self, name: str) -> Method | None:
+        return Method(compiled_once(_drop), self) if name in ("drop_before", "drop_all") else None
+
+
+@register_model(LevelsType)
+class _LevelsModel(models.StructModel):  # type: ignore[misc]
+    """`p` are the columns of the block, whose lowest level is `skipped`; `c` those of chunks, for levels below `limit`.
+
+    A chunk has `times` values for each element.
+    """
+
+    def __init__(self, manager: Any, typ: LevelsType) -> None:
+        pointers = [(f"{of}{i}", types.CPointer(scalar)) for of in "pc" for i, scalar in enumerate(typ.scalars)]
+        chunks = [("directory", types.CPointer(types.int64))]
+        chunks += [(name, types.int64) for name in ("chunks", "times", "limit", "skipped")]
+        super().__init__(manager, typ, [*pointers, ("mask", types.int64), ("length", types.int64), *chunks])
+
+
+@register_model(RingType)
+class _RingModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, typ: RingType) -> None:
+        pointers = [(f"p{i}", types.CPointer(scalar)) for i, scalar in enumerate(typ.scalars)]
+        chunks = [("directory", types.CPointer(types.int64)), ("chunks", types.int64), ("start", types.int64)]
+        super().__init__(manager, typ, [*pointers, ("mask", types.int64), ("length", types.int64), *chunks])
 
 
 @intrinsic
@@ -82,25 +139,53 @@ def columns_of(
             columns.mask = builder.sub(slots, one)
     if not ring:
         columns.mask = context.get_constant(types.int64, -1)
+    if isinstance(typ, RingType):
+        zero = context.get_constant(types.int64, 0)
+        columns.directory = cgutils.alloca_once_value(builder, zero)
+        columns.chunks, columns.start = zero, zero
+    if isinstance(typ, LevelsType):
+        no_chunks(context, builder, typ, columns)
     return columns._getvalue()
 
 
-class LevelsType(ColumnsType):
-    """Raw columns of one layout, a ring for each level, with half the slots of the level below."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.name = f"Levels({shape!r})"
-        self.index = types.UniTuple(types.int64, 2)
-
-    def __reduce__(self) -> Any:
-        return LevelsType, (self.shape,)
-
-    def method(self, name: str) -> Method | None:
-        return Method(compiled_once(_drop), self) if name in ("drop_before", "drop_all") else None
+def no_chunks(context: Any, builder: Any, typ: LevelsType, columns: Any) -> None:
+    """Let all levels lie in the block."""
+    zero = context.get_constant(types.int64, 0)
+    for i in range(len(typ.scalars)):
+        setattr(columns, f"c{i}", getattr(columns, f"p{i}"))
+    columns.directory = cgutils.alloca_once_value(builder, zero)
+    columns.chunks, columns.times, columns.skipped = zero, zero, zero
+    columns.limit = context.get_constant(types.int64, -(1 << 63))  # LLVM knows that no level is below
 
 
-register_model(LevelsType)(_ColumnsModel)
+def levels_of(
+    context: Any, builder: Any, typ: LevelsType, block: Any, arrays: Any, value: Any, chain: Any, times: int
+) -> Any:
+    """Levels over a block, and over the chunks of a slot in whole arrays, if it has chunks."""
+    columns = cgutils.create_struct_proxy(typ)(context, builder, value=block)
+    for i, array_type in enumerate(arrays.types):
+        array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
+        setattr(columns, f"c{i}", array.data)
+    large, columns.directory, columns.chunks, *_ = chain
+    zero, bits = (context.get_constant(types.int64, n) for n in (0, BITS))
+    columns.times = context.get_constant(types.int64, times)
+    columns.limit = builder.select(large, context.get_constant(types.int64, BITS + 1), zero)
+    columns.skipped = builder.select(large, bits, zero)
+    return columns._getvalue()
+
+
+def ring_of(context: Any, builder: Any, typ: RingType, arrays: Any, value: Any, place: Any) -> Any:
+    """A queue in the ring of a slot, in whole arrays; `place`: the directory of its chunks, their mask, that within."""
+    columns = cgutils.create_struct_proxy(typ)(context, builder)
+    for i, array_type in enumerate(arrays.types):
+        if array_type.dtype != typ.scalars[i] or array_type.layout != "C":
+            raise errors.TypingError(f"column {i} is a {array_type}, not contiguous {typ.scalars[i]}")
+        array = context.make_array(array_type)(context, builder, builder.extract_value(value, i))
+        setattr(columns, f"p{i}", array.data)
+        if i == 0:
+            columns.length = array.nitems
+    _, columns.directory, columns.chunks, columns.mask, columns.start = place
+    return columns._getvalue()
 
 
 class PoolType(ColumnsType):
@@ -200,18 +285,55 @@ def _scatter(context: Any, builder: Any, shape: Shape, slots: Any, value: Any) -
 def _slots(context: Any, builder: Any, typ: ColumnsType, value: Any, index: Any) -> Any:
     columns = cgutils.create_struct_proxy(typ)(context, builder, value=value)
     if isinstance(typ, LevelsType):
-        place = _place(builder, columns.mask, builder.extract_value(index, 0), builder.extract_value(index, 1))
-    elif isinstance(typ, PoolType):
+        yield from _level_slots(context, builder, typ, columns, index)
+        return
+    if isinstance(typ, PoolType):
         place = index
         if typ.width > 1:
             row = builder.mul(builder.extract_value(index, 0), context.get_constant(types.int64, typ.width))
             place = builder.add(row, builder.extract_value(index, 1))
+    elif isinstance(typ, RingType):
+        # a branch, because the load would be part of the latency of each access
+        bits, zero = (context.get_constant(types.int64, n) for n in (BITS, 0))
+        own, has_chunks = columns.start, builder.icmp_signed("!=", columns.chunks, zero)
+        before = builder.basic_block
+        with builder.if_then(has_chunks):
+            found = directory_entry(builder, columns, builder.ashr(index, bits))
+            after = builder.basic_block
+        start = builder.phi(zero.type)
+        start.add_incoming(own, before)
+        start.add_incoming(found, after)
+        place = builder.add(start, builder.and_(index, columns.mask))
     else:
-        place = builder.and_(index, columns.mask)
+        place = index
     if context.enable_boundscheck:  # NUMBA_BOUNDSCHECK
         cgutils.do_boundscheck(context, builder, place, columns.length)
     for i, scalar in enumerate(typ.scalars):
         yield scalar, cgutils.gep_inbounds(builder, getattr(columns, f"p{i}"), place)
+
+
+def directory_entry(builder: Any, columns: Any, chunk: Any) -> Any:
+    """The start of a chunk. A kernel never changes directories, and LLVM may keep what it has loaded."""
+    loaded = builder.load(builder.gep(columns.directory, [builder.and_(chunk, columns.chunks)]))
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+def _level_slots(context: Any, builder: Any, typ: LevelsType, columns: Any, index: Any) -> Any:
+    level, number = builder.extract_value(index, 0), builder.extract_value(index, 1)
+    in_chunk = builder.icmp_signed("<", level, columns.limit)
+    above = builder.sub(level, columns.skipped)
+    zero, bits = (context.get_constant(types.int64, n) for n in (0, BITS))
+    own = _place(builder, columns.mask, builder.select(in_chunk, zero, above), number)
+    inner = builder.select(in_chunk, level, bits)
+    found = directory_entry(builder, columns, builder.ashr(number, builder.sub(bits, inner)))
+    start = builder.mul(found, columns.times)
+    one = context.get_constant(types.int64, 1)
+    mask = builder.sub(builder.mul(columns.times, context.get_constant(types.int64, 1 << BITS >> 1)), one)
+    place = builder.add(start, _place(builder, mask, inner, number))
+    for i, scalar in enumerate(typ.scalars):
+        pointers = getattr(columns, f"c{i}"), getattr(columns, f"p{i}")
+        yield scalar, builder.select(in_chunk, builder.gep(pointers[0], [place]), builder.gep(pointers[1], [own]))
 
 
 def _place(builder: Any, mask: Any, level: Any, number: Any) -> Any:

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from sash.aggregators.base import STORED, fields
 from sash.aggregators.btree import BTreeNodes
-from sash.kernels.jit.numba_arrays import Ring, RingLevels, Rows, columns_of
+from sash.kernels.jit.numba_arrays import BITS, Ring, RingLevels, Rows, columns_of, levels_of, ring_of
 from sash.kernels.jit.numba_methods import NATIVE
 from sash.kernels.jit.numba_struct import POOLS, StateType, StructSpec, StructSpecType, get_field, ratio
 
@@ -46,19 +46,21 @@ def _stop(typing: Any, state: StateType) -> Any:
 
 @intrinsic
 def _resume(
-    typing: Any, spec: StructSpecType, storage: Any, ints: Any, floats: Any, slot: Any, offset: Any, capacity: Any
-) -> Any:
+    typing: Any, spec: StructSpecType, storage: Any, ints: Any, floats: Any, slot: Any, offset: Any, capacity: Any,
+    ring: Any,
+) -> Any:  # fmt: skip
     typ = spec.state
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, arenas, ints, floats, slot, offset, capacity = args
-        pointer, state = _allocate(context, builder, typ, signature.args[1], arenas, (offset, capacity))
+        _, arrays, ints, floats, slot, offset, capacity, ring = args
+        chain = _chain(context, builder, signature.args[7], ring, slot) if typ.structure.by_position else None
+        pointer, state = _allocate(context, builder, typ, signature.args[1], arrays, (offset, capacity), chain)
         rows = _slot_rows(context, builder, typ, signature.args[2:4], (ints, floats), slot)
         for name in typ.saved:
             setattr(state, name, _load(context, builder, typ.fields[name], iter(typ.saved[name]), rows))
         return pointer
 
-    return typ(spec, storage, ints, floats, types.int64, types.int64, types.int64), build
+    return typ(spec, storage, ints, floats, types.int64, types.int64, types.int64, ring), build
 
 
 @intrinsic
@@ -74,29 +76,64 @@ def _park(typing: Any, state: StateType, ints: Any, floats: Any, slot: Any) -> A
 
 
 @intrinsic
-def _restart(typing: Any, state: StateType) -> Any:
+def _restart(typing: Any, state: StateType, position: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         helper = context.make_data_helper(builder, state.dtype, ref=args[0])
         for name in state.saved:
-            setattr(helper, name, _initial(context, builder, state, name))
+            first = args[1] if name in state.structure.by_position else _initial(context, builder, state, name)
+            setattr(helper, name, first)
         return context.get_dummy_value()
 
-    return types.none(state), build
+    return types.none(state, types.int64), build
+
+
+def _chain(context: Any, builder: Any, kinds: Any, ring: Any, slot: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Whether a slot has chunks; their directory, the mask of their numbers, and that of the positions within one; the
+    offset of the block of a slot without chunks.
+    """
+    heads, _, directory = (
+        context.make_array(kind)(context, builder, builder.extract_value(ring, i)) for i, kind in enumerate(kinds.types)
+    )
+    width = cgutils.unpack_tuple(builder, heads.shape, 2)[1]
+    head = builder.gep(heads.data, [builder.mul(slot, width)])
+    one, bits, chunk = (context.get_constant(types.int64, n) for n in (1, BITS, 1 << BITS))
+    capacity = builder.load(builder.gep(head, [one]))
+    large = builder.icmp_signed(">", capacity, chunk)
+    chain = builder.gep(
+        directory.data, [builder.select(large, builder.load(head), context.get_constant(types.int64, 0))]
+    )
+    last = builder.sub(builder.ashr(capacity, bits), one)
+    chunks = builder.select(large, last, context.get_constant(types.int64, 0))
+    mask = builder.sub(builder.select(large, chunk, capacity), one)
+    return large, chain, chunks, mask, builder.load(head)
 
 
 def _allocate(
-    context: Any, builder: Any, typ: StateType, kinds: Any, arrays: Any, block: Any = None
+    context: Any, builder: Any, typ: StateType, kinds: Any, arrays: Any, block: Any = None, chain: Any = None
 ) -> tuple[Any, Any]:
-    """Allocate a struct in the caller's frame, its queues over `arrays`: whole, or the block (offset, capacity)."""
+    """Allocate a struct in the caller's frame, its queues over `arrays`: whole, or a block (offset, capacity) of them.
+
+    Those by position are in the ring of a slot, if there is one: `chain`.
+    """
     pointer = cgutils.alloca_once(builder, context.get_data_type(typ.dtype))
     state = context.make_data_helper(builder, typ.dtype, ref=pointer)
     for queue, name in enumerate(name for name, kind in typ.kinds.items() if kind in STORED):
         place = None
+        in_ring = chain is not None and name in typ.structure.by_position
+        memory = builder.extract_value(arrays, queue)
+        if in_ring and typ.kinds[name] != "Levels":
+            setattr(state, name, ring_of(context, builder, typ.fields[name], kinds.types[queue], memory, chain))
+            continue
         if block is not None:
             times = context.get_constant(types.int64, ratio(typ.structure, name))
             place = builder.mul(block[0], times), builder.mul(block[1], times)
-        memory, is_ring = builder.extract_value(arrays, queue), typ.kinds[name] not in POOLS
-        value = columns_of(context, builder, typ.fields[name], kinds.types[queue], memory, is_ring, place)
+        is_ring, kind = typ.kinds[name] not in POOLS, kinds.types[queue]
+        if in_ring:  # the arrays of levels in blocks, and of those in chunks
+            (kind, chunk_kind), (memory, chunk_memory) = kind.types, cgutils.unpack_tuple(builder, memory, 2)
+        value = columns_of(context, builder, typ.fields[name], kind, memory, is_ring, place)
+        if in_ring:
+            count = ratio(typ.structure, name)
+            value = levels_of(context, builder, typ.fields[name], value, chunk_kind, chunk_memory, chain, count)
         setattr(state, name, value)
     return pointer, state
 
@@ -156,8 +193,11 @@ def start(spec: StructSpec, storage: Any) -> Any:
     return spec.structure(spec.monoid)
 
 
-def resume(spec: Any, storage: Any, ints: Any, floats: Any, slot: int, offset: int, capacity: int) -> Any:
-    """The structure of a slot. Compiled: loaded into the caller's frame. Interpreted, `storage` is a dict of them."""
+def resume(spec: Any, storage: Any, ints: Any, floats: Any, slot: int, offset: int, capacity: int, ring: Any) -> Any:
+    """The structure of a slot. Compiled: loaded into the caller's frame. Interpreted, `storage` is a dict of them.
+
+    `ring` has the queues by position, the block (offset, capacity) the others.
+    """
     found = storage.get(slot)
     if found is None:
         found = storage[slot] = spec.structure(spec.monoid)
@@ -168,8 +208,8 @@ def park(state: Any, ints: Any, floats: Any, slot: int) -> None:
     """Store a structure in its slot. Interpreted: does nothing, because `storage` holds it."""
 
 
-def restart(state: Any) -> None:
-    """Empty a structure."""
+def restart(state: Any, position: int) -> None:
+    """Empty a structure, whose next element has this position."""
     state.clear()
 
 

@@ -7,10 +7,11 @@ The struct is in the frame of the kernel that calls `start` (`numba_intrinsics.p
 LLVM keeps positions and running aggregates in registers. Its queues are columns (`numba_arrays.py`).
 
 A kernel that serves many keys calls `resume` in place of `start`: the struct is loaded from a key's slot, its queues
-are that slot's block of the arena, and `park` stores it back.
+are in the memory of that slot, and `park` stores it back.
 
     ints     a row for each slot: FIRST, AFTER, then the int and bool fields and leaves      floats   the float leaves
-    arena    a block for each slot and queue, `ratio` times as long as the slot's ring of elements
+    ring     queues by position: columns beside the elements of the slot
+    block    other queues: a block for each slot, `ratio` times as long as the slot's ring of elements
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from sash.aggregators.base import STORED, Aggregator, fields
 from sash.aggregators.btree import BTreeNodes
 from sash.kernels.jit.code_fingerprint import fingerprint
 from sash.kernels.jit.numba_arrays import (
-    ColumnsType,
     LevelsType,
     PoolType,
+    RingType,
     require_fit,
 )
 from sash.kernels.jit.numba_methods import Method, Owner, compiled_once
@@ -66,8 +67,15 @@ class StructSpec:
 
     def arena(self, elements: int) -> tuple[Any, ...]:
         """Memory for each queue or pool of the structure, for an arena of this many elements."""
-        ratios = ((ratio(self.structure, name), kind) for name, kind in self._stored())
-        return tuple(self.layout(kind).allocate(slots * elements) for slots, kind in ratios)
+        made = []
+        for name, kind in self._stored():
+            array = self.layout(kind).allocate(ratio(self.structure, name) * elements)
+            made.append((array, array) if self.in_chunks(name) else array)
+        return tuple(made)
+
+    def in_chunks(self, name: str) -> bool:
+        """Does a field have levels in the chunks of a slot, and others in its block?"""
+        return fields(self.structure)[name] == "Levels" and name in self.structure.by_position
 
     def _stored(self) -> list[tuple[str, str]]:
         """Name and kind of each queue or pool."""
@@ -83,8 +91,9 @@ class StructSpec:
 FIRST, AFTER = 0, 1
 """The first columns of a slot's integers: the structure contains the elements [FIRST, AFTER)."""
 
-BLOCK = 4
-"""The least number of elements of a slot's block."""
+
+LEAST = 4
+"""The least number of elements of a block."""
 
 
 def ratio(structure: type[Aggregator], name: str) -> int:
@@ -99,7 +108,7 @@ _ratios: dict[tuple[type[Aggregator], str], int] = {}
 
 
 def _ratio(structure: type[Aggregator], name: str) -> int:
-    return max(-(-structure.slots(name, BLOCK << i) // (BLOCK << i)) for i in range(24))
+    return max(-(-structure.slots(name, LEAST << i) // (LEAST << i)) for i in range(24))
 
 
 # ---- the state of a structure ----
@@ -146,11 +155,11 @@ class StateType(Owner):
         if issubclass(self.structure, BTreeNodes) and kind in POOLS:
             shape = {"Times": self.time, "Links": "int"}.get(kind, self.shape)
             return PoolType(shape, self.structure.width(name, self.structure.min_arity))
-        stored = {"Queue": ColumnsType(self.shape), "Ints": ColumnsType("int"), "Levels": LevelsType(self.shape)}
+        stored = {"Queue": RingType(self.shape), "Ints": RingType("int"), "Levels": LevelsType(self.shape)}
         return {**stored, "int": types.int64, "bool": types.boolean, "State": shaped(self.shape)}[kind]
 
     def field(self, name: str) -> types.Type | None:
-        if name in self.structure.constants:
+        if name in self.structure.constants or name == "in_ring":
             return types.int64
         return shaped(self.shape) if name == "identity" else self.fields.get(name)
 
@@ -211,6 +220,8 @@ register_model(StateType)(models.PointerModel)
 
 @lower_getattr_generic(StateType)
 def get_field(context: Any, builder: Any, typ: StateType, value: Any, name: str) -> Any:
+    if name == "in_ring":
+        return context.get_constant(types.int64, int(bool(typ.structure.by_position)))
     if name in typ.structure.constants:
         return context.get_constant(types.int64, getattr(typ.structure, name))
     if name == "identity":

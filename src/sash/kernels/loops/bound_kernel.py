@@ -33,7 +33,6 @@ from sash.kernels.jit.policy_monoid import compilable, joined, watched
 from sash.kernels.jit.state_layout import DTYPES, Layout, Layouts, NotColumnar, Shape, layouts, scalars
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers, States, enlarged
 from sash.kernels.loops.live_loops import (
-    HEAD,
     enforce_slots,
     fold_panes,
     fold_running,
@@ -42,6 +41,7 @@ from sash.kernels.loops.live_loops import (
     slide_sizes,
     slide_slots,
 )
+from sash.kernels.loops.ring_loops import HEAD
 from sash.kernels.loops.structure_loops import (
     combine_each,
     inverse_each,
@@ -198,11 +198,19 @@ class ValueCounts(NamedTuple):
 NO_COUNTS = ValueCounts(NO_TOTALS, NO_INTS)
 
 
+Ring = tuple[Ints, Ints, Ints]
+"""Where the elements of slots lie: their heads, their chunks, and the directory (`ring_loops.py`)."""
+
+NO_RING: Ring = (np.zeros((0, HEAD), np.int64), np.zeros((0, 2), np.int64), NO_INTS)
+NO_BLOCKS: Ints = np.zeros((0, 2), np.int64)
+
+
 class SlotFields(NamedTuple):
-    """The scalars of structures, integers and floats, a row for each slot; and the heads of the slots."""
+    """The scalars of structures, integers and floats, a row for each slot; their blocks; and the ring of the slots."""
 
     scalars: tuple[Ints, Numbers]
-    heads: Ints
+    blocks: Ints
+    ring: Ring
 
 
 class Structures:
@@ -218,9 +226,12 @@ class Structures:
 
     def no_fields(self) -> SlotFields:
         """The fields of no slots."""
-        return SlotFields(
-            (np.zeros((0, self.ints), np.int64), np.zeros((0, self.floats))), np.zeros((0, HEAD), np.int64)
-        )
+        return SlotFields((np.zeros((0, self.ints), np.int64), np.zeros((0, self.floats))), NO_BLOCKS, NO_RING)
+
+    @property
+    def memory(self) -> Any:
+        """The queues, as loops take them."""
+        return self.storage
 
     def grow(self, arena: int) -> None:
         """Reserve space for more elements."""
@@ -457,7 +468,7 @@ class BoundKernel:
         out = tuple(map(self._new, repeat(count), self.result_types))
         results = out, np.zeros(count, np.bool_), low, high
         loop = slide_sizes if window.sizes else slide_slots
-        return results, self.call(loop, window.spec, window.storage, *fields, states, counts, rows, asked, results)
+        return results, self.call(loop, window.spec, window.memory, *fields, states, counts, rows, asked, results)
 
     def fold(
         self, inputs: Any, non_null: Flags, place: tuple[Ints, Ints, Flags], counts: ValueCounts, out: States
@@ -486,7 +497,7 @@ class BoundKernel:
     ) -> Ints:
         """The first element of the window of a policy that ends at each row."""
         out = np.empty(len(asked[0]), np.int64)
-        self.call(enforce_slots, window.spec, window.storage, *fields, states, asked, start, out)
+        self.call(enforce_slots, window.spec, window.memory, *fields, states, asked, start, out)
         return out
 
     # ---- lift and lower alone ----

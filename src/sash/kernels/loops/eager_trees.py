@@ -96,8 +96,8 @@ def turn_trees(
     progress[1] = BUILDING
     for i in range(len(emptied)):
         s = emptied[i]
-        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
-        restart(tree)
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
+        restart(tree, 0)
         tree.begin()
         park(tree, ints, floats, s)
 
@@ -108,7 +108,7 @@ def turn_trees(
             s, r = slots[i], rids[i]
             progress[0] = r
             if non_null[r]:
-                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
                 tree.add(labels[r], x[r])
                 tree.tidy()
                 park(tree, ints, floats, s)
@@ -124,7 +124,7 @@ def turn_trees(
             valid[i] = False
             presence[i] = 0
             if asked[i, SOME]:
-                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
                 low, high = asked[i, LOW], asked[i, HIGH]
                 found, state = tree.between(low, high, True, True)
                 if found:
@@ -147,7 +147,7 @@ def turn_trees(
                 s, r = slots[i], rids[i]
                 progress[0] = r
                 if non_null[r]:
-                    tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+                    tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
                     tree.remove(labels[r])
                     tree.tidy()
                     park(tree, ints, floats, s)
@@ -159,7 +159,7 @@ def turn_trees(
     for i in range(len(slots)):
         s, b = slots[i], bases[i]
         progress[0] = s
-        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
         found, state = tree.between(lows[i], highs[i], True, True)
         if found:
             if goes_on[i] and base_non_null[b]:
@@ -173,7 +173,7 @@ def turn_trees(
     for i in range(len(slots)):
         s = slots[i]
         progress[0] = s
-        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY])
+        tree = resume(spec, storage, ints, floats, s, heads[s, OFFSET], heads[s, CAPACITY], ())
         tree.cut(upto[i])
         tree.tidy()
         park(tree, ints, floats, s)

@@ -1,7 +1,8 @@
 """Hash tables of the live engine, compiled: from keys to slots, and from bytes to codes.
 
 Both are open-addressing tables with linear probing, at most half full. An entry is two words, the hash and the slot or
-code plus one, so that 0 is an empty place:
+code plus one, so that 0 is an empty place. A table of keys that is half full gets one of twice the size beside it, to
+which each new key moves some entries: no call rehashes all keys.
 
     table      hash │ slot + 1 │ hash │ slot + 1 │ …
     record     hash │ mark │ null bits │ word │ word │ …      for each slot; the hash of a free slot is -1
@@ -28,8 +29,15 @@ from sash.kernels.loops.loop_cache import call_loop, with_python_integers
 HASH, MARK, NULLS, WORDS = 0, 1, 2, 3
 """The columns of a record: its hash (-1: the slot is free), the last call that touched it, null bits, and words."""
 
-KNOWN, FREED, TOUCHED, FRESH = 0, 1, 2, 3
-"""Counters of a table: slots ever used, free ones among them, and slots that the last call touched and created."""
+KNOWN, FREED, TOUCHED, FRESH, MOVED = 0, 1, 2, 3, 4
+"""Counters of a table: slots ever used, free ones among them, slots that the last call touched and created, and the
+places of the old table whose entries are in the new one."""
+
+GONE = -1
+"""The slot plus one of an entry of the old table whose key was released."""
+
+STEPS = 8
+"""The places of the old table that each new key moves: all are moved before the new one is half full."""
 
 MASK = 0x7FFFFFFFFFFFFFFF
 
@@ -90,6 +98,7 @@ def find_keys(
     nulls: Any,
     width: int,
     table: Any,
+    old: Any,
     records: Any,
     free: Any,
     counts: Any,
@@ -102,6 +111,8 @@ def find_keys(
 ) -> int:
     """Find the slot of each row from `start` on; returns the first row without a free slot, else the number of rows.
 
+    A row has no free slot either if its table is half full. Entries of the table `old` move to `table`.
+
     Row i has the words [i * width, (i + 1) * width); `nulls` is empty if there are none.
     """
     mask = (len(table) >> 1) - 1
@@ -113,21 +124,16 @@ def find_keys(
         absent = nulls[row] if len(nulls) > 0 else 0
         first = row * width
         h = key_hash(words, first, width, absent)
-        at = h & mask
-        slot = -1
-        while slot < 0 and table[2 * at + 1] != 0:
-            if table[2 * at] == h:
-                base = (table[2 * at + 1] - 1) * stride
-                same = records[base + NULLS] == absent
-                for i in range(width):
-                    same = same and records[base + WORDS + i] == words[first + i]
-                if same:
-                    slot = table[2 * at + 1] - 1
-            at = (at + 1) & mask
+        at, slot = probe(table, h, records, stride, words, first, width, absent)
+        if slot < 0 and len(old) > 0:
+            _, slot = probe(old, h, records, stride, words, first, width, absent)
         if slot < 0:
             if not insert:
                 slots[row] = -1
                 continue
+            if 2 * (known - freed) > mask:
+                stop = row
+                break
             if freed > 0:
                 freed -= 1
                 slot = free[freed]
@@ -147,6 +153,8 @@ def find_keys(
                 records[base + WORDS + i] = words[first + i]
             fresh[made] = slot
             made += 1
+            if len(old) > 0:
+                move_entries(old, table, counts)
         if records[slot * stride + MARK] != call:
             records[slot * stride + MARK] = call
             touched[reached] = slot
@@ -159,12 +167,54 @@ def find_keys(
     return stop
 
 
+def probe(table: Any, h: int, records: Any, stride: int, words: Any, first: int, width: int, absent: int) -> Any:
+    """The slot of a key in a table, -1 if it is not there, and the place after it or where it would be."""
+    mask = (len(table) >> 1) - 1
+    at, slot = h & mask, -1
+    while slot < 0 and table[2 * at + 1] != 0:
+        if table[2 * at] == h and table[2 * at + 1] != GONE:
+            base = (table[2 * at + 1] - 1) * stride
+            same = records[base + NULLS] == absent
+            for i in range(width):
+                same = same and records[base + WORDS + i] == words[first + i]
+            if same:
+                slot = table[2 * at + 1] - 1
+        at = (at + 1) & mask
+    return at, slot
+
+
+def move_entries(old: Any, table: Any, counts: Any) -> None:
+    """Copy the entries of some places of the old table to the new one."""
+    mask = (len(table) >> 1) - 1
+    first = counts[MOVED]
+    last = min(first + STEPS, len(old) >> 1)
+    for i in range(first, last):
+        if old[2 * i + 1] > 0:
+            at = old[2 * i] & mask
+            while table[2 * at + 1] != 0:
+                at = (at + 1) & mask
+            table[2 * at] = old[2 * i]
+            table[2 * at + 1] = old[2 * i + 1]
+    counts[MOVED] = last
+
+
+def place_of(table: Any, h: int, slot: int) -> int:
+    """The place of a slot in a table; -1 if it is not there."""
+    mask = (len(table) >> 1) - 1
+    at = h & mask
+    while table[2 * at + 1] != 0:
+        if table[2 * at + 1] == slot + 1:
+            return at
+        at = (at + 1) & mask
+    return -1
+
+
 @with_python_integers
-def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, counts: Any) -> int:
+def release_keys(slots: Any, width: int, table: Any, old: Any, records: Any, free: Any, counts: Any) -> int:
     """Remove the keys of slots, and add the slots to the free list; returns how many were live.
 
     Returns -1, and changes nothing, if a slot is out of range. Backward-shift deletion moves up the entries that
-    follow, so there are no tombstones.
+    follow, so the table has no tombstones; the old one has, for it is moved in order.
     """
     mask = (len(table) >> 1) - 1
     stride = WORDS + width
@@ -176,17 +226,20 @@ def release_keys(slots: Any, width: int, table: Any, records: Any, free: Any, co
         h = records[slot * stride + HASH]
         if h < 0:
             continue
-        hole = h & mask
-        while table[2 * hole + 1] != slot + 1:
-            hole = (hole + 1) & mask
-        at = (hole + 1) & mask
-        while table[2 * at + 1] != 0:
-            if ((at - table[2 * at]) & mask) >= ((at - hole) & mask):
-                table[2 * hole] = table[2 * at]
-                table[2 * hole + 1] = table[2 * at + 1]
-                hole = at
-            at = (at + 1) & mask
-        table[2 * hole + 1] = 0
+        if len(old) > 0:
+            at = place_of(old, h, slot)
+            if at >= 0:
+                old[2 * at + 1] = GONE
+        hole = place_of(table, h, slot)
+        if hole >= 0:
+            at = (hole + 1) & mask
+            while table[2 * at + 1] != 0:
+                if ((at - table[2 * at]) & mask) >= ((at - hole) & mask):
+                    table[2 * hole] = table[2 * at]
+                    table[2 * hole + 1] = table[2 * at + 1]
+                    hole = at
+                at = (at + 1) & mask
+            table[2 * hole + 1] = 0
         records[slot * stride + HASH] = -1
         free[freed] = slot
         freed += 1

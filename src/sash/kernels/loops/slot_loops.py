@@ -3,14 +3,10 @@
 enter_rows        number the rows of each slot, and find those that restart a key
 assign_rows       assign a position to each row
 assign_panes      assign a position to each row's pane
-locate            the places of positions in the arena
-take_blocks       allocate blocks of the arena for rings; `free_blocks` frees blocks
-move_blocks       copy rings to other blocks of the arena
-pack_rings        copy ranges of rings to one array; `fill_rings` writes a number into them
 find_peers        the first or last row of each row's slot and time
 classify_rows     find late rows
 
-Rows are in the order of release: by time over all keys. The state of a slot is in its head (`live_loops`), in columns
+Rows are in the order of release: by time over all keys. The state of a slot is in its head (`ring_loops`), in columns
 that the caller passes.
 """
 
@@ -18,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
+from sash.kernels.loops.ring_loops import BACK, BEGIN, FRONT, has_room, place, straight
 from sash.windows.rules import restarts, start_of
 
 ROWS = 0
@@ -56,14 +52,15 @@ def enter_rows(
 
 
 def assign_rows(
-    slots: Any, times: Any, restarts: Any, heads: Any, ring: Any, pos: Any, stop: Any, begin: Any, at: Any,
+    slots: Any, times: Any, restarts: Any, ring: Any, values: Any, pos: Any, stop: Any, begin: Any, at: Any,
     growing: Any,
 ) -> int:  # fmt: skip
     """Assign to each row its position, the next position, that of its key's first row, and its place in the arena.
 
-    Writes the row's time there. Returns the number of slots whose rings are too small, listed in `growing`; after they
-    have grown, `place_rows` assigns the places.
+    Writes the row's time there. Returns the number of slots that lack memory, listed in `growing`; after they have got
+    it, `place_rows` assigns the places.
     """
+    heads = ring[0]
     count = 0
     for i in range(len(slots)):
         s = slots[i]
@@ -74,22 +71,27 @@ def assign_rows(
         stop[i] = p + 1
         begin[i] = heads[s, BEGIN]
         heads[s, BACK] = p + 1
-        held, capacity = p - heads[s, FRONT], heads[s, CAPACITY]
-        if held < capacity:
-            at[i] = heads[s, OFFSET] + (p & (capacity - 1))
-            ring[at[i]] = times[i]
-        elif held == capacity:
+        room = has_room(ring, s, p)
+        if room > 0:
+            at[i] = place(ring, s, p)
+            values[at[i]] = times[i]
+        elif room == 0:
             growing[count] = s
             count += 1
     return count
 
 
-def place_rows(slots: Any, times: Any, heads: Any, ring: Any, pos: Any, at: Any) -> None:
+def place_rows(slots: Any, times: Any, ring: Any, values: Any, pos: Any, at: Any) -> None:
     """Assign rows to places in the arena, and write their times there."""
-    for i in range(len(slots)):
-        s = slots[i]
-        at[i] = heads[s, OFFSET] + (pos[i] & (heads[s, CAPACITY] - 1))
-        ring[at[i]] = times[i]
+    i = 0
+    while i < len(slots):  # rows of a slot that are neighbours mostly lie one after the other
+        s, p = slots[i], pos[i]
+        first, stop = place(ring, s, p), i + straight(ring, s, p, p + len(slots) - i)
+        before = i
+        while i < stop and slots[i] == s:
+            at[i] = first + (i - before)
+            values[first + (i - before)] = times[i]
+            i += 1
 
 
 def assign_panes(
@@ -111,13 +113,6 @@ def assign_panes(
         begin[i] = heads[s, BEGIN]
 
 
-def locate(slots: Any, pos: Any, heads: Any, places: Any) -> None:
-    """Find the places of positions in the arena."""
-    for i in range(len(slots)):
-        s = slots[i]
-        places[i] = heads[s, OFFSET] + (pos[i] & (heads[s, CAPACITY] - 1))
-
-
 def find_peers(slots: Any, times: Any, latest: Any, step: int, rows: Any) -> None:
     """Find the first (step 1) or the last (step -1) row of each row's slot and time.
 
@@ -133,86 +128,6 @@ def find_peers(slots: Any, times: Any, latest: Any, step: int, rows: Any) -> Non
         i += step
     for i in range(len(slots)):
         latest[slots[i], 0] = -1
-
-
-def take_blocks(of: Any, heads: Any, least: int, free: Any, links: Any, top: int, moves: Any) -> Any:
-    """Allocate a block for the elements of each slot: a free block, or a new one at the top.
-
-    A ring that shrinks gets twice the block that it needs. Writes for each move the old block and its capacity, the new
-    ones, and the positions in the old block. Returns the top, and the number of elements of reused blocks. The lengths
-    of blocks are powers of two, the least is `least`.
-    """
-    reused = 0
-    for m in range(len(of)):
-        s = of[m]
-        held, capacity = heads[s, BACK] - heads[s, FRONT], heads[s, CAPACITY]
-        size, number = least, 0
-        while size < held:
-            size *= 2
-            number += 1
-        if capacity > size:
-            size *= 2
-            number += 1
-        block = free[number]
-        if block >= 0:
-            free[number] = links[block // least]
-            reused += size
-        else:
-            block = top
-            top += size
-        moves[m, 0], moves[m, 1], moves[m, 2], moves[m, 3] = heads[s, OFFSET], capacity, block, size
-        moves[m, 4], moves[m, 5] = heads[s, FRONT], min(heads[s, BACK], heads[s, FRONT] + capacity)
-    return top, reused
-
-
-def free_blocks(of: Any, heads: Any, least: int, free: Any, links: Any) -> int:
-    """Free the blocks of these slots. Returns the number of their elements."""
-    count = 0
-    for s in of:
-        size, number = least, 0
-        capacity = heads[s, CAPACITY]
-        if capacity > 0:
-            while size < capacity:
-                size *= 2
-                number += 1
-            block = heads[s, OFFSET]
-            links[block // least] = free[number]
-            free[number] = block
-            count += capacity
-            heads[s, CAPACITY] = 0
-    return count
-
-
-def move_blocks(values: Any, moves: Any, out: Any) -> None:
-    """Copy rings from `values` to other blocks of `out`, which may be the same array."""
-    for m in range(len(moves)):
-        source, old, target, new = moves[m, 0], moves[m, 1], moves[m, 2], moves[m, 3]
-        for p in range(moves[m, 4], moves[m, 5]):
-            out[target + (p & (new - 1))] = values[source + (p & (old - 1))]
-
-
-def pack_rings(values: Any, slots: Any, heads: Any, starts: Any, stops: Any, out: Any) -> None:
-    """Copy the elements [start, stop) of each slot, one slot after the other."""
-    at = 0
-    for i in range(len(slots)):
-        count = stops[i] - starts[i]
-        if count > 0:  # an empty ring has no block
-            offset, capacity = heads[slots[i], OFFSET], heads[slots[i], CAPACITY]
-            first = starts[i] & (capacity - 1)
-            straight = min(count, capacity - first)  # a plain copy takes a third of the time
-            for j in range(straight):
-                out[at + j] = values[offset + first + j]
-            for j in range(straight, count):
-                out[at + j] = values[offset + j - straight]
-            at += count
-
-
-def fill_rings(values: Any, slots: Any, heads: Any, starts: Any, stops: Any, number: int) -> None:
-    """Write a number into the elements [start, stop) of each slot."""
-    for i in range(len(slots)):
-        offset, mask = heads[slots[i], OFFSET], heads[slots[i], CAPACITY] - 1
-        for p in range(starts[i], stops[i]):
-            values[offset + (p & mask)] = number
 
 
 def radix_pass(numbers: Any, order: Any, shift: int, counts: Any, out: Any) -> None:

@@ -12,34 +12,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.live_loops import BACK, BEGIN, CAPACITY, FRONT, OFFSET
+from sash.kernels.loops.ring_loops import BACK, BEGIN, FRONT, is_sparse, place
 from sash.kernels.loops.slot_loops import DUE, LAST
 from sash.windows.rules import precedes
 
 # --- Timer loops ---
 
 
-def retain(of: Any, heads: Any, first: int, last: int, small: int, sparse: Any) -> int:
+def retain(of: Any, ring: Any, first: int, last: int, sparse: Any) -> int:
     """Move the front of each slot to the least position that its windows need, of columns [first, last).
 
-    Returns the number of rings that are far larger than their contents, except blocks of up to `small` elements.
+    Returns the number of slots that have memory to free.
     """
     count = 0
     for s in of:
-        if retain_slot(s, heads, first, last, small):
+        if retain_slot(s, ring, first, last):
             sparse[count] = s
             count += 1
     return count
 
 
-def retain_slot(s: int, heads: Any, first: int, last: int, small: int) -> bool:
-    """`retain` for one slot; returns whether its ring is far too large."""
+def retain_slot(s: int, ring: Any, first: int, last: int) -> bool:
+    """`retain` for one slot; returns whether it has memory to free."""
+    heads = ring[0]
     least = heads[s, BACK]
     for column in range(first, last):
         least = min(least, heads[s, column])
     front = max(heads[s, FRONT], min(max(least, heads[s, BEGIN]), heads[s, BACK]))
     heads[s, FRONT] = front
-    return bool(heads[s, CAPACITY] > small and 8 * (heads[s, BACK] - front) < heads[s, CAPACITY])
+    return is_sparse(ring, s)
 
 
 def needed_until(of: Any, stamps: Any, size: Any, ceiling: Any, most: Any, expiry: Any) -> None:
@@ -88,16 +89,16 @@ def set_timer(s: int, t: Any, stamps: Any, least: Any, bits: int) -> None:
 
 
 def settle_rows(
-    of: Any, heads: Any, windows: Any, sparse: Any, reach: Any, over: Any, now: Any, never: Any, stamps: Any,
+    of: Any, ring: Any, windows: Any, sparse: Any, reach: Any, over: Any, now: Any, never: Any, stamps: Any,
     least: Any, bits: int, gone: Any,
 ) -> Any:  # fmt: skip
     """`retain`, `needed_until` and `set_timers` in one loop, for slots whose rows are needed for a fixed time."""
-    first, last, small = windows
+    first, last = windows
     size, ceiling, most = reach
     wasted, count, soonest = 0, 0, never
     for e in range(len(of)):
         s = of[e]
-        if retain_slot(s, heads, first, last, small):
+        if retain_slot(s, ring, first, last):
             sparse[wasted] = s
             wasted += 1
         t = needed_time(s, stamps, size, ceiling, most)
@@ -129,7 +130,7 @@ def due_slots(blocks: Any, least: Any, rows: Any, column: int, now: Any, never: 
 
 
 def ask_rows(
-    of: Any, over: Any, now: Any, rules: Any, rows: int, heads: Any, column: int, times: Any, starts: Any, stops: Any
+    of: Any, over: Any, now: Any, rules: Any, rows: int, ring: Any, column: int, times: Any, starts: Any, stops: Any
 ) -> int:
     """Find the waiting rows whose windows are complete: for each slot the positions [start, stop).
 
@@ -137,6 +138,7 @@ def ask_rows(
     before the last restart of the key (`forget`); other rows are after `rows` further rows, and when the watermark
     `now` (empty: none) has passed the ends of their windows. Returns the number of complete rows.
     """
+    heads = ring[0]
     count = 0
     for e in range(len(of)):
         s = of[e]
@@ -145,9 +147,8 @@ def ask_rows(
         if over[e]:
             p = back
         else:
-            offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
             p = max(p, heads[s, BEGIN])
-            while p + rows < back and has_passed(times[offset + (p & mask)], now, rules):
+            while p + rows < back and has_passed(times[place(ring, s, p)], now, rules):
                 p += 1
         stops[e] = p
         heads[s, column] = p

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sash.kernels.loops.live_loops import BACK, CAPACITY, OFFSET
+from sash.kernels.loops.ring_loops import BACK, place
 from sash.windows.rules import precedes, slide_end, slide_start
 
 NEVER = 1 << 62
@@ -26,34 +26,55 @@ OPEN, ROW, SLIDE, CLOSED = range(4)
 row, and whether its last row was a mark."""
 
 
-def first_beyond(values: Any, offset: int, mask: int, p: int, hi: int, low: Any, inclusive: bool) -> int:
-    """The first position from `p` on whose value in a ring does not precede `low`; `hi` if there is none."""
-    while p < hi and precedes(values[offset + (p & mask)], low, inclusive):
+NEAR = 8
+"""A search goes this far one by one: windows mostly move by a few elements."""
+
+
+def first_beyond(values: Any, ring: Any, s: int, p: int, hi: int, low: Any, inclusive: bool) -> int:
+    """The first position from `p` on whose value in a slot does not precede `low`; `hi` if there is none.
+
+    Values never decrease. A far position is found in a logarithmic number of steps.
+    """
+    near = min(p + NEAR, hi)
+    while p < near and precedes(values[place(ring, s, p)], low, inclusive):
         p += 1
+    if p < near or p == hi:
+        return p
+    step = NEAR
+    while p + step < hi and precedes(values[place(ring, s, p + step)], low, inclusive):
+        p += step + 1
+        step *= 2
+    high = min(p + step, hi)
+    while p < high:
+        middle = (p + high) // 2
+        if precedes(values[place(ring, s, middle)], low, inclusive):
+            p = middle + 1
+        else:
+            high = middle
     return p
 
 
-def moved_beyond(values: Any, offset: int, mask: int, p: int, stop: int, t: Any, bound: Any) -> int:
-    """The first position from `p` on whose value in a ring does not precede the bound of a row at t."""
+def moved_beyond(values: Any, ring: Any, s: int, p: int, stop: int, t: Any, bound: Any) -> int:
+    """The first position from `p` on whose value in a slot does not precede the bound of a row at t."""
     by, floor, ceiling, inclusive = bound
     if t < floor:
         return p
     if t > ceiling:
         return stop
-    return first_beyond(values, offset, mask, p, stop, t + by, inclusive)
+    return first_beyond(values, ring, s, p, stop, t + by, inclusive)
 
 
 def bound_places(
-    slots: Any, origins: Any, begin: Any, stops: Any, bound: Any, heads: Any, column: int, values: Any, out: Any
+    slots: Any, origins: Any, begin: Any, stops: Any, bound: Any, ring: Any, column: int, values: Any, out: Any
 ) -> None:
     """The first element from `begin`, and before `stops`, that does not precede a bound at a distance from `origins`.
 
     The slot's head has the place of its last row, which never decreases.
     """
+    heads = ring[0]
     for i in range(len(slots)):
         s = slots[i]
-        offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-        p = moved_beyond(values, offset, mask, max(heads[s, column], begin[i]), stops[i], origins[i], bound)
+        p = moved_beyond(values, ring, s, max(heads[s, column], begin[i]), stops[i], origins[i], bound)
         out[i] = p
         heads[s, column] = p
 
@@ -78,20 +99,19 @@ def shifted_rows(
         heads[slots[i], column] = lo
 
 
-def decreasing(slots: Any, pos: Any, begin: Any, heads: Any, values: Any) -> int:
+def decreasing(slots: Any, pos: Any, begin: Any, ring: Any, values: Any) -> int:
     """The first row whose value is below that of the row before it in its slot; -1 if there is none."""
     for i in range(len(slots)):
         if pos[i] > begin[i]:
             s = slots[i]
-            offset, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
-            if values[offset + (pos[i] & mask)] < values[offset + ((pos[i] - 1) & mask)]:
+            if values[place(ring, s, pos[i])] < values[place(ring, s, pos[i] - 1)]:
                 return i
     return -1
 
 
 def due_slides(
-    of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, sizes: Any, heads: Any, columns: Any,
-    rings: Any, out: Any,
+    of: Any, limits: Any, backs: Any, first: int, restarts: bool, grid: Any, sizes: Any, ring: Any, columns: Any,
+    edges: Any, out: Any,
 ) -> Any:  # fmt: skip
     """Find the slides that are due, for entries from `first` on.
 
@@ -104,26 +124,26 @@ def due_slides(
     not have. The head has three columns for each window: the first pane of the next slide, the pane after its last, and
     the slide's number.
     """
-    lows, firsts = rings
+    lows, firsts = edges
+    heads = ring[0]
     entries, numbers, his, los = out
     count = 0
     for e in range(first, len(of)):
         s, back, limit, begun, is_full = of[e], backs[e], limits[e], count, False
-        block, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
         lo, hi, k = heads[s, columns[0, 0]], heads[s, columns[0, 1]], heads[s, columns[0, 2]]
         if k == -NEVER and lo < back:
-            k = firsts[block + (lo & mask)]
+            k = firsts[place(ring, s, lo)]
         while lo < back and k <= limit and k != -NEVER:
-            lo = first_beyond(lows, block, mask, lo, back, slide_start(k, grid), True)
+            lo = first_beyond(lows, ring, s, lo, back, slide_start(k, grid), True)
             if lo == back:
                 break
-            if firsts[block + (lo & mask)] > k:
-                k = firsts[block + (lo & mask)]
+            if firsts[place(ring, s, lo)] > k:
+                k = firsts[place(ring, s, lo)]
                 continue
             if count == len(entries):
                 is_full, limit = True, k - 1
                 break
-            hi = first_beyond(lows, block, mask, max(hi, lo), back, slide_end(k, grid), True)
+            hi = first_beyond(lows, ring, s, max(hi, lo), back, slide_end(k, grid), True)
             entries[count], numbers[count], his[count], los[0, count] = e, k, hi, lo
             count += 1
             k += 1
@@ -132,7 +152,7 @@ def due_slides(
         heads[s, columns[0, 0]], heads[s, columns[0, 1]], heads[s, columns[0, 2]] = lo, hi, k
         for w in range(1, len(sizes)):
             given = numbers[begun:count], his[begun:count], los[w, begun:count]
-            if not _among(s, (back, limit), sizes[w], grid, heads, columns[w], rings, given):
+            if not _among(s, (back, limit), sizes[w], grid, ring, columns[w], edges, given):
                 return -1, count
             if restarts and not is_full:
                 heads[s, columns[w, 0]], heads[s, columns[w, 1]], heads[s, columns[w, 2]] = back, back, -NEVER
@@ -141,26 +161,26 @@ def due_slides(
     return len(of), count
 
 
-def _among(s: int, until: Any, size: Any, grid: Any, heads: Any, columns: Any, rings: Any, given: Any) -> bool:
+def _among(s: int, until: Any, size: Any, grid: Any, ring: Any, columns: Any, edges: Any, given: Any) -> bool:
     """Find the first panes of a shorter window at the slides of a longer one, up to a pane and a slide.
 
     `given` are the numbers of these slides, the panes after their last, and where to write. Returns whether all slides
     of the shorter window are among them.
     """
     back, limit = until
-    lows, firsts = rings
+    lows, firsts = edges
+    heads = ring[0]
     numbers, his, los = given
-    block, mask = heads[s, OFFSET], heads[s, CAPACITY] - 1
     lo, hi, k = heads[s, columns[0]], heads[s, columns[1]], heads[s, columns[2]]
     if k == -NEVER and lo < back:
-        k = firsts[block + (lo & mask)]
+        k = firsts[place(ring, s, lo)]
     r = 0
     while lo < back and k <= limit and k != -NEVER:
-        lo = first_beyond(lows, block, mask, lo, back, slide_end(k, grid) - size, True)
+        lo = first_beyond(lows, ring, s, lo, back, slide_end(k, grid) - size, True)
         if lo == back:
             break
-        if firsts[block + (lo & mask)] > k:
-            k = firsts[block + (lo & mask)]
+        if firsts[place(ring, s, lo)] > k:
+            k = firsts[place(ring, s, lo)]
             continue
         while r < len(numbers) and numbers[r] < k:
             los[r] = his[r]
@@ -177,19 +197,23 @@ def _among(s: int, until: Any, size: Any, grid: Any, heads: Any, columns: Any, r
     return True
 
 
-def next_slides(of: Any, grid: Any, heads: Any, columns: Any, rings: Any, due: Any, is_due: Any) -> None:
-    """Find when the next slide of a slot is due, and whether there is one; drops the panes before it."""
+def next_slides(of: Any, grid: Any, ring: Any, columns: Any, edges: Any, due: Any, is_due: Any) -> None:
+    """Find when the next slide of a slot is due, and whether there is one; drops the panes before it.
+
+    If there is one, the panes of the last slide stay: the structures contain them.
+    """
     first_pane, _, number = columns
-    lows, firsts = rings
+    lows, firsts = edges
+    heads = ring[0]
     for e in range(len(of)):
         s = of[e]
-        block, mask, back = heads[s, OFFSET], heads[s, CAPACITY] - 1, heads[s, BACK]
-        lo, k = heads[s, first_pane], heads[s, number]
+        back, lo, k = heads[s, BACK], heads[s, first_pane], heads[s, number]
         if k > -NEVER and lo < back:
-            lo = first_beyond(lows, block, mask, lo, back, slide_start(k, grid), True)
-        heads[s, first_pane] = lo
-        if lo < back:
-            end = slide_end(max(k, firsts[block + (lo & mask)]), grid)
+            lo = first_beyond(lows, ring, s, lo, back, slide_start(k, grid), True)
+        if lo == back:
+            heads[s, first_pane] = lo
+        else:
+            end = slide_end(max(k, firsts[place(ring, s, lo)]), grid)
             if not is_due[e] or end < due[e]:
                 due[e] = end
                 is_due[e] = True
