@@ -141,6 +141,15 @@ def test_every_window_with_keys_that_are_forgotten(window: Any) -> None:
     compare_with_reference(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
 
 
+@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
+def test_changes_of_every_window(window: Any) -> None:
+    """Also where windows are empty, or not full yet: two nulls are no change."""
+    few = {"high": sash.max("i"), "mean": sash.mean("f"), "known": sash.count("i")}
+    for made in (few, {"high": few["high"]}, {"mean": few["mean"]}):
+        query = sash.Query(window, by="k", on="t", lateness=6, emit="changes", **made)
+        compare_with_reference(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)
+
+
 @pytest.mark.parametrize("late", ["drop", "flag", "error"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_every_rule_for_late_rows(late: str, emit: str) -> None:

@@ -296,19 +296,3 @@ def test_a_burst_that_ends_leaves_at_once(structure: str, most: int) -> None:
         monoid.taken()
         operator.process(batch(("a", 12_000, 1), ("a", 12_001, 1)))
         assert monoid.taken() <= most
-
-
-@pytest.mark.parametrize(("structure", "first"), [("AMTA", 2001), ("LogMTA", 2001), ("TwoStacksLite", 0)])
-def test_compiled_structures_take_the_same_way(structure: str, first: int) -> None:
-    """The position of a structure's first element: it increases where elements are evicted in bulk, and is 0 in a
-    structure that has started again.
-    """
-    options = sash.Options(structure=structure)
-    operator = sash.Query(sash.Time(10_000), on="t", high=sash.max("x"), options=options).operator(SCHEMA)
-    aggregate = operator.backend.engine.groups[0].aggregates[0]
-    ((_, place),) = aggregate.windows[0].spec.compiled_as.state.saved["F"]
-    operator.process(batch(*(("a", t, t % 97) for t in range(3000))))
-    operator.process(batch(("a", 12_000, 1), ("a", 12_001, 1)))
-    assert aggregate.windows[0].fields.scalars[0][0, place] == first
-    operator.process(batch(("a", 50_000, 1), ("a", 50_001, 1)))
-    assert aggregate.windows[0].fields.scalars[0][0, place] == 0

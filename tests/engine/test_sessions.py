@@ -6,7 +6,6 @@ session     ├─────●───────●       ·              
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 import sash
 from sash.engine import Operator
-from sash.engine.keyed import running_assigner
 from sash.stores import MemoryStore
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume
@@ -201,13 +199,3 @@ def test_as_of_at_the_end_of_a_session() -> None:
 
 def apart(gap: Any, time: Any, before: Any) -> Any:
     return np.maximum(time, before) - before >= gap
-
-
-def test_state_of_the_rule_before_continues() -> None:
-    """A session that was emitted stays as it was; one that is open goes on, and takes a row a gap after its last."""
-    query, store = closing(), MemoryStore()
-    with mock.patch.object(running_assigner, "is_gap", apart):
-        operator = query.operator(SCHEMA, store=store)
-        assert sessions(operator.process(rows(0, 4))) == [(0, 4, [0])]
-    operator = query.operator(SCHEMA, store=store)
-    assert sessions(operator.process(rows(8, 13, first=2))) == [(4, 12, [1, 2])]

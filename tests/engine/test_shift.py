@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.stores import MemoryStore, PageError
+from sash.stores import MemoryStore
 from tests.engine.lookup_cases import SCHEMA, batch, play
 
 ROWS = [("a", 1, 3), ("b", 2, 8), ("a", 5, 1), ("a", 5, 7), ("b", 9, 2), ("a", 12, None), ("a", 13, 4)]
@@ -37,21 +37,6 @@ def test_a_lookup_moves_the_window_of_a_time(shift: int, closed: Any, at: int | 
     assert found == [held or None]
 
 
-@pytest.mark.parametrize(
-    ("shift", "at", "held"), [(-1, 13, [1, 7]), (-2, 13, [3, 1, 7]), (-4, 13, [3]), (-1, 12, [3, 1, 7])]
-)
-def test_a_lookup_moves_the_window_of_rows(shift: int, at: int, held: list[int]) -> None:
-    assert operator(sash.Count(3, shift=shift)).lookup({"k": ["a"]}, at=at)["held"].to_pylist() == [held]
-
-
-def test_results_continue_after_a_lookup() -> None:
-    op = operator(sash.Time(8, shift=-4))
-    for at in (40, 13, 30):
-        op.lookup({"k": ["a", "b"]}, at=at)
-    found = [op.process(batch(("a", 17, 9), ("a", 30, 1))), op.finish()]
-    assert pa.Table.from_batches(found)["held"].to_pylist() == [[3, 1, 7], [1, 7], [4], None]
-
-
 def test_rows_are_kept_until_the_last_window_has_passed_them() -> None:
     op = sash.Query(sash.Time(2, shift=-5), by="k", on="t", lateness=0, n=sash.count()).operator(SCHEMA)
     counts = []
@@ -72,13 +57,6 @@ def test_a_row_is_kept_for_many_rows() -> None:
     assert found[300:302] == [[0], [0, 1]]
     assert found[999] == [698, 699]
     assert op.metrics.elements == 302
-
-
-def test_state_of_another_shift_is_refused() -> None:
-    store = MemoryStore()
-    sash.Query(sash.Count(3, shift=-1), by="k", n=sash.count()).operator(SCHEMA, store=store).process(batch(*ROWS))
-    with pytest.raises(PageError):
-        sash.Query(sash.Count(3, shift=-2), by="k", n=sash.count()).operator(SCHEMA, store=store)
 
 
 @pytest.mark.parametrize("emit", ["final", "changes"])
@@ -207,24 +185,6 @@ def test_rows_that_have_left_leave_memory() -> None:
         op.process({"s": [f"{i}-{j}" * 10 for j in range(1000)]})
     assert op.metrics.state_bytes < 3_000_000
     assert len(op.finish()) == 1
-
-
-def test_a_call_that_fails_lets_rows_wait_again() -> None:
-    def lift(x: int) -> int:
-        if x == 13:
-            raise ValueError("thirteen")
-        return x
-
-    bad = sash.monoid(identity=0, lift=lift, combine=lambda a, b: a + b, name="bad")
-    op = sash.Query(sash.Count(2, shift=1), by="k", on="t", lateness=0, total=bad("x")).operator(SCHEMA)
-    op.process(batch(("a", 1, 1), ("a", 2, 2), ("b", 3, 5)))
-    before = op.snapshot()
-    with pytest.raises(ValueError, match="thirteen"):
-        op.process(batch(("a", 4, 3), ("a", 5, 13), ("b", 9, 1)))
-    assert op.snapshot() == before
-    found = [op.process(batch(("a", 4, 3), ("a", 5, 4))), op.finish()]
-    rows = pa.Table.from_batches(found).to_pylist()
-    assert [row["total"] for row in rows if row["k"] == "a"] == [5, 7, 4]
 
 
 def test_an_error_names_the_row_whose_window_fails() -> None:
