@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from sash.aggregators import AMTA, DABA, LogMTA, Recalc
+from sash.aggregators import AMTA, DABA, BInt, FlatFAT, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.aggregators.queue import SIZE
 from sash.kernels import bulk
@@ -23,7 +23,7 @@ from sash.monoids.op_counter import OpCounter
 from tests.aggregators.bulk_cases import COUNT, STEP, both, whole_log, window_of
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
-from tests.shared.effort import seldom, share
+from tests.shared.effort import seldom
 
 # ---- evict_many ----
 
@@ -182,18 +182,6 @@ def test_what_was_evicted_at_once_is_released_in_the_end(structure: type[BulkEvi
 
 
 @both
-@pytest.mark.parametrize("step", [3, 200, 4000])
-def test_memory_in_a_long_stream_of_evictions_at_once(structure: type[BulkEvict], step: int) -> None:
-    window = window_of(structure, COUNT, range(1000))
-    for _ in range(share(60_000) // step):
-        for i in range(step):
-            window.insert(i)
-        window.evict_many(step)
-        window.query()
-        assert window.levels.slots() <= 2 * (1000 + step) + 3 * SIZE * (whole_log(1000 + step) + 2)
-
-
-@both
 def test_memory_follows_the_window_down(structure: type[BulkEvict]) -> None:
     window = window_of(structure, COUNT, range(50_000))
     levels = len(window.levels.queues)
@@ -284,7 +272,7 @@ def test_compared_with_a_deque(structure: type[BulkEvict], subject: str) -> None
 # ---- compiled ----
 
 
-@pytest.mark.parametrize("structure", [LogMTA, AMTA, DABA])
+@pytest.mark.parametrize("structure", [LogMTA, AMTA, DABA, FlatFAT, BInt])
 @pytest.mark.parametrize(("width", "step"), [(1, 1), (5, 3), (16, 16), (100, 7), (64, 300), (500, 1)])
 def test_compiled_evictions_at_once(structure: Any, width: int, step: int) -> None:
     values = np.random.default_rng(4).integers(0, 1000, 1500)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
@@ -19,7 +19,6 @@ from sash.monoids import functions
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
-from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
 
 # ---- elements that leave from anywhere ----
@@ -203,18 +202,6 @@ def test_a_window_that_breathes_is_not_resized_at_each_breath(monkeypatch: pytes
     assert (leaves(window), rebuilt) == (128, [])
 
 
-def test_memory_follows_the_window() -> None:
-    window = FlatFAT(Sum())
-    for size in (1, 10, 3000, 700, 100, 1000, 0, 5000, 3):
-        while len(window) < size:
-            window.insert(1)
-        while len(window) > size:
-            window.evict()
-        assert window.nodes.slots() == max(SIZE, 2 * leaves(window))
-        assert leaves(window) <= max(4, 4 * size)
-        assert held(window.nodes) <= 2 * leaves(window) - 1
-
-
 class Thing:
     """An object that can be watched."""
 
@@ -298,32 +285,6 @@ def test_compared_with_a_deque(subject: str) -> None:
     driven = type("Driven", (FlatFATMachine,), {"structure": FlatFAT, "subject": SUBJECTS[subject]})
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples))
-
-
-@given(st.lists(st.tuples(st.sampled_from(["insert", "evict", "evict_at", "update", "query"]), st.integers(0, 99))))
-def test_any_sequence(steps: list[tuple[str, int]]) -> None:
-    window, elements = FlatFAT(Collect()), list[int]()
-    for step, (operation, number) in enumerate(steps):
-        i = number % max(len(elements), 1)
-        if operation == "insert" or (not elements and operation != "query"):
-            for new in range(1 + number // 10):
-                window.insert(100 * step + new)
-                elements.append(100 * step + new)
-        elif operation == "evict":
-            for _ in range(min(1 + number // 10, len(elements))):
-                window.evict()
-                del elements[0]
-        elif operation == "evict_at":
-            window.evict_at(i)
-            del elements[i]
-        elif operation == "update":
-            window.update(i, step)
-            elements[i] = step
-        else:
-            assert window.query() == (elements or None)
-        window.check_invariants()
-    assert window.query() == (elements or None)
-    assert [x for (x,) in window] == elements
 
 
 # ---- copies ----

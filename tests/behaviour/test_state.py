@@ -67,6 +67,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "marks": {"windows": sash.Punctuation("p")},
     "policy": {"windows": sash.Policy(keep_three, sash.count())},
     "ahead": {"windows": {"t": sash.Time(6, shift=4), "c": sash.Count(3, shift=2), "s": sash.Session(4)}, "forget": 9},
+    "before": {"windows": {"t": sash.Time(4, shift=-3), "c": sash.Count(2, shift=-2)}, "emit": "changes"},
     "eager": {"windows": {"t": sash.Time(9), "c": sash.Count(3), "s": sash.Session(4)}, "emit": "eager"},
     "eager slides": {"windows": sash.Time(9, every=4), "emit": "eager"},
     "eager counted": {"windows": sash.Count(4, every=3), "emit": "eager"},

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator
 from sash.stores import MemoryStore
 from tests.engine.lookup_cases import SCHEMA, batch, play
 
@@ -57,23 +56,6 @@ def test_a_row_is_kept_for_many_rows() -> None:
     assert found[300:302] == [[0], [0, 1]]
     assert found[999] == [698, 699]
     assert op.metrics.elements == 302
-
-
-@pytest.mark.parametrize("emit", ["final", "changes"])
-def test_through_a_store(emit: Any) -> None:
-    windows = {"a": sash.Time(4, shift=-3), "b": sash.Count(2, shift=-2), "c": sash.Time(3)}
-    query = sash.Query(windows, by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"), n=sash.count())
-    rows = [("ab"[i % 3 % 2], i - i % 4, i % 7) for i in range(60)]
-    whole = query.operator(SCHEMA)
-    expected = [whole.process(batch(row)).to_pylist() for row in rows]
-    store = MemoryStore()
-    for row, result in zip(rows, expected, strict=True):
-        assert query.operator(SCHEMA, store=store).process(batch(row)).to_pylist() == result
-
-
-def test_a_key_restarts_without_its_old_rows() -> None:
-    play(sash.Time(20, shift=-3), "rows", batch(*ROWS), batch(("a", 30, 5), ("a", 34, 6)), forget=6)
-    play(sash.Count(4, shift=-2), "rows", batch(*ROWS), batch(("a", 30, 5), ("a", 34, 6), ("a", 35, 6)), forget=6)
 
 
 # ---- windows that end after their row ----
@@ -148,19 +130,6 @@ def test_other_windows_keep_the_results_of_their_row() -> None:
     assert found["held_life"].to_pylist() == [[1], [1, 2], [1, 2, 4]]
     assert found["held_session"].to_pylist() == [[1], [1, 2], [4]]
     assert found["held_last"].to_pylist() == [[1], [1, 2], [2, 4]]
-
-
-@pytest.mark.parametrize("emit", ["final", "changes"])
-def test_waiting_rows_are_in_the_store(emit: Any) -> None:
-    windows = {"a": sash.Time(4, shift=3), "b": sash.Count(2, shift=1), "c": sash.Time(3), "d": sash.Lifetime()}
-    query = sash.Query(windows, by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"), n=sash.count())
-    rows = [("ab"[i % 3 % 2], i - i % 4, i % 7) for i in range(60)]
-    whole, store = query.operator(SCHEMA), MemoryStore()
-    for row in rows:
-        stored = query.operator(SCHEMA, store=store)
-        assert stored.process(batch(row)).to_pylist() == whole.process(batch(row)).to_pylist()
-    whole = Operator.restore(query, whole.snapshot())
-    assert query.operator(SCHEMA, store=store).finish().to_pylist() == whole.finish().to_pylist()
 
 
 def test_state_of_a_run_that_waits() -> None:

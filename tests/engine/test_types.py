@@ -50,18 +50,6 @@ def typed(name: str) -> list[pa.RecordBatch]:
 
 
 @every_type
-def test_keys_of_every_type(name: str) -> None:
-    """The first row and the third are of one key, nulls of another; the column comes back as it was."""
-    asked = sash.Query(5, by="c", on="t", total=sash.sum("x"))
-    found = results(asked, typed(name))
-    assert found.schema.field("c").type == COLUMNS[name].type
-    pairs = sorted(found.select(["x", "total"]).to_pydict().items())
-    assert dict(zip(pairs[1][1], pairs[0][1], strict=True)) == {1: 1, 2: 2, 3: 4, 4: 4}
-    back = found.sort_by("x").column("c").combine_chunks()
-    assert back.cast(COLUMNS[name].type).equals(COLUMNS[name]) or back.to_pylist() == COLUMNS[name].to_pylist()
-
-
-@every_type
 def test_tie_breakers_of_every_type(name: str) -> None:
     """Tie-breakers order rows by value, with nulls last."""
     asked = sash.Query(5, on=["t", "c"], held=sash.collect("x"))
