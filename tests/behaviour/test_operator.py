@@ -150,6 +150,18 @@ def test_changes_of_every_window(window: Any) -> None:
         compare_with_reference(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)
 
 
+def test_changes_of_windows_that_become_full() -> None:
+    """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full."""
+    schema = pa.schema({"t": "int64", "x": "int64"})
+    values = [None] * 5 + [3] + [None] * 4
+    calls = [pa.record_batch([pa.array([t]), pa.array([x], pa.int64())], schema=schema) for t, x in enumerate(values)]
+    steps = [step for one in calls for step in (StreamStep("process", one), StreamStep("snapshot"))]
+    windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
+    for made in ({"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}):
+        query = sash.Query(windows, on="t", emit="changes", lateness=0, **made)
+        compare_with_reference(Case(query, schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+
+
 @pytest.mark.parametrize("late", ["drop", "flag", "error"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_every_rule_for_late_rows(late: str, emit: str) -> None:
