@@ -104,7 +104,9 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.compiled if "eager" in name else ()) for name in ROWS]
+)
 def test_no_array_of_a_call_is_as_long_as_the_rows_that_wait(name: str) -> None:
     operator = sash.Query(**ROWS[name], by="k", on="t", lateness=LONG, high=sash.max("x")).operator(SCHEMA)
     operator.process(batch(range(0, 20_000, 2)))

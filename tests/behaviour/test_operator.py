@@ -152,9 +152,9 @@ def test_changes_of_every_window(window: Any) -> None:
 
 def test_changes_of_windows_that_become_full() -> None:
     """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full."""
-    schema = pa.schema({"t": "int64", "x": "int64"})
-    values = [None] * 5 + [3] + [None] * 4
-    calls = [pa.record_batch([pa.array([t]), pa.array([x], pa.int64())], schema=schema) for t, x in enumerate(values)]
+    schema = pa.schema({"t": "int64", "x": "float64"})
+    values = [None] * 5 + [3.0] + [None] * 4
+    calls = [pa.record_batch([pa.array([t]), pa.array([x], pa.float64())], schema=schema) for t, x in enumerate(values)]
     steps = [step for one in calls for step in (StreamStep("process", one), StreamStep("snapshot"))]
     windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
     for made in ({"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}):
