@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -228,3 +228,17 @@ def test_memory_of_rows_that_left_the_reorder_buffer_is_released() -> None:
         operator.advance(3990)
         assert operator.metrics.elements <= 12
         assert pa.total_allocated_bytes() - before < 100_000
+
+
+def test_a_stream_keeps_no_late_rows() -> None:
+    """They are counted: nobody who has only the results can ask for them."""
+    held = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(200):
+            yield pa.record_batch({"t": [1000 if number == 0 else 1], "s": ["x" * 10_000]})
+            held.append(pa.total_allocated_bytes())
+
+    for _ in sash.Query(2, on="t", lateness=1, n=sash.count()).run(batches()):
+        pass
+    assert held[-1] < held[5] + 200_000

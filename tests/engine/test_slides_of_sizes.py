@@ -66,3 +66,11 @@ def test_more_slides_than_there_is_room_for() -> None:
     assert sum(one["s400"].num_rows for one in found) > 800
     for name, query in queries.queries.items():
         assert as_rows([one[name] for one in found]) == as_rows(run_steps(query.operator(), given))
+
+
+def test_equal_slides_have_their_keys_and_ends_in_common() -> None:
+    found = several(sizes=(20, 30)).operator().process(batches(3)[0])
+    first, second = found["s20"], found["s30"]
+    for name in ("k", "window_end"):
+        assert first[name].buffers()[-1].address == second[name].buffers()[-1].address
+    assert first["window_start"].to_pylist() != second["window_start"].to_pylist()

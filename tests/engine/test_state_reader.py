@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import StateReader, state_reader
+from sash.engine import state_reader
 from sash.monoids.op_counter import OpCounter
 from sash.stores import MemoryStore, PageError, RocksDBStore
 from sash.testing import assert_same
@@ -80,20 +80,6 @@ def test_a_reader_answers_as_the_operator_does(name: str) -> None:
     assert_same(reader.lookup(KEYS), op.lookup(KEYS))
     op.finish()
     assert_same(reader.lookup(KEYS), op.lookup(KEYS))
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_lookups_do_not_change_what_an_operator_gives(name: str) -> None:
-    asked, left_alone = query(name).operator(), query(name).operator()
-    by = ["k", "window"] if name in ("slides", "running") else ["k"]
-    for rows in batches(20):
-        assert_same(asked.process(rows), left_alone.process(rows), by=by)
-        for keys in (KEYS, {"k": [0]}, {"k": [5, 9, 77]}):
-            asked.lookup(keys)
-            asked.lookup(keys, at=int(rows["t"][-1].as_py()) + 50)
-        if name == "in order":
-            asked.lookup(KEYS, last=5)
-    assert_same(asked.finish(), left_alone.finish(), by=by)
 
 
 def test_nothing_but_the_header_is_read_again() -> None:
@@ -262,14 +248,6 @@ def test_a_reader_writes_nothing(name: str) -> None:
         getattr(reader, name)
     with pytest.raises(AttributeError, match="no attribute 'absorb'"):
         _ = reader.absorb
-
-
-def test_another_query_is_refused() -> None:
-    store = MemoryStore()
-    query().operator(store=store).process(batches(1)[0])
-    with pytest.raises(PageError, match="page 'root' was written by another query"):
-        query("slides").reader(store)
-    assert isinstance(query().reader(store), StateReader)
 
 
 def test_a_reader_stays_within_its_memory() -> None:
