@@ -22,26 +22,10 @@ from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.op_counter import OpCounter
 from tests.aggregators.bulk_cases import COUNT, STEP, both, whole_log, window_of
 from tests.aggregators.probes import AFFINE
-from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
+from tests.conformance.machines import SUBJECTS, Machine, small_chunks
 from tests.shared.effort import seldom
 
 # ---- evict_many ----
-
-
-@both
-@pytest.mark.parametrize("queried", [False, True])
-def test_any_number_at_any_place(structure: type[BulkEvict], queried: bool) -> None:
-    for start in (0, 1, 5, 8, 30):
-        for size in range(24):
-            for n in range(size + 1):
-                window = window_of(structure, JOIN, "-" * start + "abcdefghijklmnopqrstuvwxyz"[:size])
-                window.evict_many(start)
-                if queried:
-                    window.query()
-                window.evict_many(n)
-                window.check_invariants()
-                assert (len(window), window.query()) == (size - n, "abcdefghijklmnopqrstuvwxyz"[n:size])
-                window.check_invariants()
 
 
 @both
@@ -115,17 +99,6 @@ def test_a_query_without_a_change_costs_nothing(structure: type[BulkEvict]) -> N
 
 
 # ---- many in at once ----
-
-
-@both
-def test_insert_many_is_insert_for_each(structure: type[BulkEvict]) -> None:
-    apart, together = structure(JOIN), structure(JOIN)
-    for size in (0, 1, 2, 3, 7, 100):
-        for letter in "abcdefg"[: size % 8] * (size // 8 + 1):
-            apart.insert(letter)
-        together.insert_many("abcdefg"[: size % 8] * (size // 8 + 1))
-        together.check_invariants()
-        assert (list(together), together.query()) == (list(apart), apart.query())
 
 
 @both
