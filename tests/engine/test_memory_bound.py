@@ -19,7 +19,7 @@ from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.behaviour.differential import compare_with_reference
 from tests.shared.queries import rewritten
-from tests.shared.small_state import small_pages
+from tests.shared.small_state import small_buckets, small_pages
 from tests.shared.streams import Case, cases
 
 PLAIN = pytest.mark.filterwarnings("ignore:.*runs interpreted")
@@ -186,6 +186,31 @@ def test_the_last_results_leave_some_buckets_at_a_time(window: Any, emit: Any) -
     assert_same(got, expected, by=["k"])
     assert {name for name, _ in store.scan()} == {"header", "root"}
     assert op.metrics.keys == op.metrics.elements == 0
+
+
+def test_the_end_of_a_stream_gives_the_results_of_each_query() -> None:
+    """Several queries whose state is larger than memory."""
+    chance = np.random.default_rng(3)
+    options = sash.Options(memory=120_000)
+    queries = {
+        "rows": sash.Query(sash.Time(50), by="k", on="t", lateness=20, options=options, high=sash.max("x")),
+        "slides": sash.Query(sash.Time(40, every=20), by="k", on="t", lateness=20, options=options, n=sash.count()),
+    }
+    with small_buckets(2000, 20):
+        together = sash.Queries(**queries).operator(store=MemoryStore())
+        alone = {name: query.rewritten(options=sash.Options()).operator() for name, query in queries.items()}
+        for call in range(4):
+            keys = chance.integers(0, 400, 120)
+            times = 30 * call + chance.integers(0, 20, 120)
+            batch = pa.record_batch({"k": keys, "t": times, "x": chance.normal(size=120)})
+            found = together.process(batch)
+            for name, operator in alone.items():
+                assert_same(found[name], operator.process(batch), by=["k"])
+        ended = together.finish()
+        for name, operator in alone.items():
+            wanted = operator.finish()
+            assert wanted.num_rows > 60
+            assert_same(ended[name], wanted, by=["k"])
 
 
 # ---- a whole process ----
