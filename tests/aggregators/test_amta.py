@@ -1,28 +1,22 @@
 """AMTA step by step: the paper's figures, when partials are settled, and costs."""
 
-from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-import sash
 from sash.aggregators import AMTA
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
 from sash.kernels import replay
 from sash.monoids.op_counter import OpCounter
+from tests.aggregators import bulk_cases
+from tests.aggregators.bulk_cases import PLAIN, whole_log, worst_costs
 from tests.aggregators.probes import AFFINE
 
-PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
-
-
-def window_of(monoid: Any, values: Any) -> AMTA:
-    window = AMTA(monoid)
-    for value in values:
-        window.insert(value)
-    return window
+window_of: Any = partial(bulk_cases.window_of, AMTA)
 
 
 def stack(window: AMTA) -> list[Any]:
@@ -160,10 +154,6 @@ def test_the_rest_stays_settled_while_the_leftmost_tree_lasts() -> None:
 # ---- what it costs ----
 
 
-def whole_log(n: int) -> int:
-    return n.bit_length() - 1
-
-
 @pytest.mark.parametrize("width", [*range(1, 34), 62, 63, 64, 100, 126, 127, 190, 255, 1000])
 def test_a_round_of_evict_insert_and_query(width: int) -> None:
     """At most 4 ⊕ and a sixteenth: a tree of 2^l elements takes (l - 3) / 2^l of one for each to settle on."""
@@ -183,28 +173,7 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
 
 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
-    """Whatever the place of the window: on a copy of each, settled or not, each operation once."""
-    counted = OpCounter(PLAIN)
-    worst = IN_ORDER["AMTA"].worst
-    seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
-    for start in range(66):
-        window = window_of(counted, [1] * start)
-        window.evict_many(start)
-        for size in range(1, 66):
-            window.insert(1)
-            for queried in (False, True):
-                twin = window.copy()
-                if queried:
-                    twin.query()
-                for operation in ("query", "insert", "evict", "query"):
-                    n = len(twin) + (operation == "insert")
-                    if operation == "evict" and n == 1:
-                        break
-                    counted.taken()
-                    getattr(twin, operation)(*[1] * (operation == "insert"))
-                    cost = counted.taken()
-                    assert cost <= worst[operation].at(n), (operation, start, size)
-                    seen[operation][whole_log(n)] = max(seen[operation][whole_log(n)], cost)
+    seen = worst_costs(AMTA)
     for log in range(2, 6):
         assert seen["insert"][log] == log + 1
         assert seen["query"][log] == 3 * log - 2

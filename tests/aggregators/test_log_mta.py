@@ -1,34 +1,24 @@
 """LogMTA step by step: the tree of the paper's figure 1, its height, and what it costs."""
 
-from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import pytest
 
-import sash
 from sash.aggregators import LogMTA
 from sash.aggregators.catalogue import IN_ORDER
 from sash.monoids import Collect
 from sash.monoids.op_counter import OpCounter
+from tests.aggregators import bulk_cases
+from tests.aggregators.bulk_cases import PLAIN, worst_costs
 
-PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
-
-
-def window_of(monoid: Any, values: Any) -> LogMTA:
-    window = LogMTA(monoid)
-    for value in values:
-        window.insert(value)
-    return window
+window_of: Any = partial(bulk_cases.window_of, LogMTA)
 
 
 def tree(window: LogMTA) -> list[list[Any]]:
     """The blocks, level by level."""
     ranges = [range(window.F >> level, ((window.E - 1) >> level) + 1) for level in range(window.top + 1)]
     return [[window.levels[level, j] for j in blocks] for level, blocks in enumerate(ranges)]
-
-
-def whole_log(n: int) -> int:
-    return n.bit_length() - 1
 
 
 # ---- the tree ----
@@ -78,22 +68,7 @@ def test_the_height_is_that_of_the_window_wherever_it_lies(start: int) -> None:
 
 
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
-    counted = OpCounter(PLAIN)
-    worst = IN_ORDER["LogMTA"].worst
-    seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
-    for start in range(66):
-        window = window_of(counted, [1] * start)
-        window.evict_many(start)
-        for size in range(1, 66):
-            window.insert(1)
-            twin = window.copy()
-            for operation in ("query", "insert", "evict", "query"):
-                n = len(twin) + (operation == "insert")
-                counted.taken()
-                getattr(twin, operation)(*[1] * (operation == "insert"))
-                cost = counted.taken()
-                assert cost <= worst[operation].at(n), (operation, start, size)
-                seen[operation][whole_log(n)] = max(seen[operation][whole_log(n)], cost)
+    seen = worst_costs(LogMTA)
     for log in range(2, 6):
         assert seen["insert"][log] == log
         assert seen["evict"][log] == log - 1
