@@ -12,6 +12,7 @@ import pytest
 import sash
 from sash.engine import Operator, QueriesOperator
 from sash.stores import MemoryStore
+from tests.engine.counting import Elsewhere
 from tests.engine.lookup_cases import GREATEST, LEAST, SCHEMA, batch, play, query, to_the_end
 from tests.engine.test_pages import rows
 
@@ -151,16 +152,6 @@ def test_late_rows_of_a_batch_whose_fields_may_not_be_null() -> None:
 
 
 # ---- state ----
-
-
-class Elsewhere:
-    """A store that wraps a MemoryStore, and is none itself."""
-
-    def __init__(self) -> None:
-        self.inner = MemoryStore()
-        self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
-        self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
-        self.close = self.inner.close
 
 
 @pytest.mark.parametrize("size", [10, 10_000])

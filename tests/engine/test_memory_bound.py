@@ -18,6 +18,7 @@ from sash.engine import Operator
 from sash.stores import MemoryStore
 from sash.testing import assert_same
 from tests.behaviour.differential import compare_with_reference
+from tests.engine.test_small_pages import Reopened
 from tests.shared.queries import rewritten
 from tests.shared.small_state import small_buckets, small_pages
 from tests.shared.streams import Case, cases
@@ -83,7 +84,7 @@ def test_bounded_memory_needs_a_store() -> None:
 # ---- no result tells ----
 
 
-class Bounded:
+class Bounded(Reopened):
     """An operator whose keys all leave memory after each call, and one that keeps all keys in memory."""
 
     def __init__(self, case: Case, memory: int, pages: Mapping[str, bytes] = {}) -> None:
@@ -109,15 +110,6 @@ class Bounded:
                 keys = {"k": ["a", None, "b", "c", "a"]}
                 assert_same(self.op.lookup(keys), self.free.lookup(keys))
         return found
-
-    def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._call("process", batch)
-
-    def advance(self, watermark: Any) -> pa.RecordBatch:
-        return self._call("advance", watermark)
-
-    def finish(self) -> pa.RecordBatch:
-        return self._call("finish")
 
     def late_rows(self) -> pa.RecordBatch:
         self.free.late_rows()

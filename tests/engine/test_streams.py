@@ -12,6 +12,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore
+from tests.engine.counting import Elsewhere
 from tests.testing.stream_text import SCHEMA, rows
 
 
@@ -258,13 +259,6 @@ def test_two_operators_of_one_snapshot_do_not_share() -> None:
 
 
 def test_a_snapshot_of_a_store_elsewhere_is_refused() -> None:
-    class Elsewhere:
-        def __init__(self) -> None:
-            self.inner = MemoryStore()
-            self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
-            self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
-            self.close = self.inner.close
-
     operator = query().operator(SCHEMA, store=Elsewhere())
     operator.process(rows("1 2"))
     with pytest.raises(TypeError, match=r"the state is in the store .*Elsewhere.*: open an operator"):
