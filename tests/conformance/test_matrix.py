@@ -21,9 +21,9 @@ import pytest
 from sash.aggregators import InOrder, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
+from sash.kernels import replay, slide
 from sash.kernels.jit.state_layout import DTYPES, NotColumnar
 from sash.kernels.loops.bound_kernel import InterpretedWarning, specify
-from sash.kernels.loops.runner import replay, slide
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope

@@ -213,7 +213,7 @@ def growth(folder: Path, elements: int, memory: str) -> int:
     arguments = [sys.executable, "-m", "tests.engine.large_state", str(folder), str(elements), memory]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[0])
+    return int(done.stdout)
 
 
 @pytest.mark.parametrize(
