@@ -1,30 +1,22 @@
 """AMTA step by step: the paper's figures, when partials are settled, and costs."""
 
-from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-import sash
-from sash.aggregators import AMTA, Recalc
+from sash.aggregators import AMTA
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.kernels import replay, slide, steady
-from sash.monoids import Collect, Max, Sum
+from sash.kernels import replay
 from sash.monoids.op_counter import OpCounter
+from tests.aggregators import bulk_cases
+from tests.aggregators.bulk_cases import PLAIN, whole_log, worst_costs
 from tests.aggregators.probes import AFFINE
-from tests.shared.workloads import WORKLOADS
 
-PLAIN = sash.monoid(identity=0, combine=lambda a, b: a + b, exact=True, name="plain sum")
-
-
-def window_of(monoid: Any, values: Any) -> AMTA:
-    window = AMTA(monoid)
-    for value in values:
-        window.insert(value)
-    return window
+window_of: Any = partial(bulk_cases.window_of, AMTA)
 
 
 def stack(window: AMTA) -> list[Any]:
@@ -72,16 +64,6 @@ def test_figure_5_single_evictions() -> None:
     window.evict()
     assert (window.R0, window.R1, stack(window)) == (3, 8, [1])
     assert window.query() == 11
-
-
-def test_a_zero_is_a_value_like_any_other() -> None:
-    window = window_of(PLAIN, [0, 0, 5, 0, 0, 0, 7, 0])
-    results = []
-    while len(window):
-        window.check_invariants()
-        results.append(window.query())
-        window.evict()
-    assert results == [12, 12, 12, 7, 7, 7, 7, 0]
 
 
 # ---- what is settled when ----
@@ -172,10 +154,6 @@ def test_the_rest_stays_settled_while_the_leftmost_tree_lasts() -> None:
 # ---- what it costs ----
 
 
-def whole_log(n: int) -> int:
-    return n.bit_length() - 1
-
-
 @pytest.mark.parametrize("width", [*range(1, 34), 62, 63, 64, 100, 126, 127, 190, 255, 1000])
 def test_a_round_of_evict_insert_and_query(width: int) -> None:
     """At most 4 ⊕ and a sixteenth: a tree of 2^l elements takes (l - 3) / 2^l of one for each to settle on."""
@@ -194,48 +172,8 @@ def test_a_round_of_evict_insert_and_query(width: int) -> None:
     assert counted.taken() <= rounds * (4 + 1 / 16) + 3 * whole_log(width)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("every", [1, 2, 3, 7, 50])
-def test_on_average_whatever_the_order_of_operations(workload: str, every: int) -> None:
-    """Two ⊕ per insert, one per evict, one per query, and one per evict to settle; all charged to inserts."""
-    counted = OpCounter(PLAIN)
-    window = AMTA(counted)
-    inserts = queries = 0
-    for step, operation in enumerate(WORKLOADS[workload](3000)):
-        if operation == INSERT:
-            window.insert(1)
-            inserts += 1
-        else:
-            window.evict()
-        if step % every == 0:
-            window.query()
-            queries += 1
-        assert counted.calls <= 4 * inserts + queries
-
-
 def test_the_worst_cases_are_reached_and_not_exceeded() -> None:
-    """Whatever the place of the window: on a copy of each, settled or not, each operation once."""
-    counted = OpCounter(PLAIN)
-    worst = IN_ORDER["AMTA"].worst
-    seen: dict[str, dict[int, int]] = {operation: defaultdict(int) for operation in worst}
-    for start in range(66):
-        window = window_of(counted, [1] * start)
-        window.evict_many(start)
-        for size in range(1, 66):
-            window.insert(1)
-            for queried in (False, True):
-                twin = window.copy()
-                if queried:
-                    twin.query()
-                for operation in ("query", "insert", "evict", "query"):
-                    n = len(twin) + (operation == "insert")
-                    if operation == "evict" and n == 1:
-                        break
-                    counted.taken()
-                    getattr(twin, operation)(*[1] * (operation == "insert"))
-                    cost = counted.taken()
-                    assert cost <= worst[operation].at(n), (operation, start, size)
-                    seen[operation][whole_log(n)] = max(seen[operation][whole_log(n)], cost)
+    seen = worst_costs(AMTA)
     for log in range(2, 6):
         assert seen["insert"][log] == log + 1
         assert seen["query"][log] == 3 * log - 2
@@ -256,90 +194,7 @@ def test_the_worst_evict_is_reached() -> None:
         assert counted.taken() == top - 1 == worst.at(n)
 
 
-# ---- what is wrong is found ----
-
-
-def settled_window() -> AMTA:
-    window = window_of(Collect(), range(60))
-    for _ in range(5):
-        window.evict()
-    window.query()
-    window.check_invariants()
-    assert window.depth > 2
-    return window
-
-
-def refused(window: AMTA, what: str = "") -> None:
-    with pytest.raises(AssertionError, match=f"^AMTA: .*{what}"):
-        window.check_invariants()
-
-
-@pytest.mark.parametrize("name", ["R0", "R1"])
-def test_a_wrong_result(name: str) -> None:
-    window = settled_window()
-    setattr(window, name, ("wrong",))
-    refused(window, name)
-
-
-def test_a_wrong_block() -> None:
-    window = settled_window()
-    for number in range(6):
-        for j in range(-(-window.F >> number), ((window.E + 1) >> number) - 1):
-            spoilt = window.copy()
-            spoilt.levels[number, j] = ("wrong",)
-            refused(spoilt)
-
-
-def test_a_wrong_entry_of_the_stack() -> None:
-    window = settled_window()
-    for i in range(window.depth):
-        spoilt = window.copy()
-        spoilt.stack[i] = ("wrong",)
-        refused(spoilt, f"stack\\[{i}\\]")
-
-
-@pytest.mark.parametrize(
-    ("name", "by"),
-    [("F", 100), ("F", 1), ("M", 1), ("M", 1000), ("M", -1000), ("E", -1), ("E", -50), ("top", 1), ("top", -3),
-     ("depth", 1), ("depth", -1)],
-)  # fmt: skip
-def test_a_wrong_position(name: str, by: int) -> None:
-    window = settled_window()
-    setattr(window, name, getattr(window, name) + by)
-    refused(window)
-
-
-def test_a_stack_that_is_out_of_date() -> None:
-    window = settled_window()
-    window.settled = False
-    refused(window, "stale")
-    window = settled_window()
-    window.evict_many(window.M - window.F)
-    window.check_invariants()
-    window.settled = True
-    refused(window)
-
-
 # ---- compiled ----
-
-
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_compiled(workload: str) -> None:
-    values = np.random.default_rng(1).integers(0, 1000, 3000)
-    operations = np.array(WORKLOADS[workload](3000), np.int8)
-    found = replay(AMTA, AFFINE, (values,), operations)
-    assert found.why_interpreted == ""
-    assert found.to_list() == replay(Recalc, AFFINE, (values,), operations).to_list()
-    found.structure.check_invariants()
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 9, 31, 32, 33, 500])
-def test_compiled_at_any_width(width: int) -> None:
-    values = np.random.default_rng(2).random(1200)
-    found = slide(AMTA, Max(), (values,), width)
-    assert found.to_list() == slide(Recalc, Max(), (values,), width).to_list()
-    found.structure.check_invariants()
-    assert steady(AMTA, Max(), (values,), width).to_list() == found.to_list()[width:]
 
 
 def test_compiled_and_interpreted_are_in_the_same_state() -> None:
@@ -357,12 +212,3 @@ def test_compiled_and_interpreted_are_in_the_same_state() -> None:
     names = ("F", "M", "E", "top", "depth", "R0", "R1", "settled")
     assert [getattr(compiled, name) for name in names] == [getattr(window, name) for name in names]
     assert stack(compiled) == stack(window)
-
-
-@pytest.mark.all_compiled
-def test_sums_of_both_kinds_compile() -> None:
-    chance = np.random.default_rng(5)
-    for column in (chance.integers(-50, 50, 600), chance.random(600)):
-        found = slide(AMTA, Sum(), (column,), 37)
-        assert found.why_interpreted == ""
-        assert found.to_list() == pytest.approx(slide(Recalc, Sum(), (column,), 37).to_list(), rel=1e-12)

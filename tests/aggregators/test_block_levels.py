@@ -28,13 +28,6 @@ def held(levels: Levels) -> set[Any]:
 # ---- blocks ----
 
 
-def test_blocks_by_level_and_number() -> None:
-    levels = Levels()
-    levels[0, 5], levels[1, 2], levels[0, 6] = "a", "b", "c"
-    levels[1, 2] = "d"
-    assert [levels[0, 5], levels[0, 6], levels[1, 2]] == ["a", "c", "d"]
-
-
 def test_a_level_may_begin_anywhere() -> None:
     levels = Levels()
     levels[2, 10**9] = "far"
@@ -69,15 +62,6 @@ def test_a_single_block_goes_at_once_while_others_wait() -> None:
         levels.drop_before(0, number + 1)
         assert f"0:{number}" not in held(levels)
     assert levels.slots() > 40 * SIZE
-
-
-def test_what_is_said_twice_changes_nothing() -> None:
-    levels = filled(range(10))
-    levels.drop_before(0, 4)
-    levels.drop_before(0, 4)
-    levels.drop_before(0, 2)
-    levels.drop_before(3, 7)
-    assert [levels[0, i] for i in range(4, 10)] == [f"0:{i}" for i in range(4, 10)]
 
 
 # ---- many at once ----
@@ -117,23 +101,6 @@ def test_the_rest_follows_with_the_next_calls(afterwards: str) -> None:
     assert levels.slots() <= 4 * SIZE
 
 
-def test_the_begun_chunk_is_cleared_too() -> None:
-    levels = filled(range(2 * SIZE))
-    levels.drop_before(0, SIZE + 9)
-    assert held(levels) == {f"0:{i}" for i in range(SIZE + 9, 2 * SIZE)}
-
-
-def test_memory_over_many_drops_at_once() -> None:
-    levels = Levels()
-    number = 0
-    for _ in range(200):
-        for _ in range(1000):
-            levels[0, number] = number
-            number += 1
-        levels.drop_before(0, number - 5)
-        assert levels.slots() <= 1000 + 4 * SIZE
-
-
 operations = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.integers(0, 2), st.integers(1, 30)),
@@ -166,18 +133,6 @@ def test_compared_with_a_dict(start: int, steps: list[tuple[str, int, int]]) -> 
         for _ in range(400):
             levels.drop_before(0, 0)
         assert held(levels) == set(oracle.values())
-
-
-def test_a_copy_has_blocks_of_its_own() -> None:
-    levels = filled(range(20 * SIZE))
-    levels.drop_before(0, 15 * SIZE)
-    twin = levels.copy()
-    levels[0, 16 * SIZE] = "changed"
-    levels.drop_all()
-    assert twin[0, 16 * SIZE] == f"0:{16 * SIZE}"
-    for _ in range(20):
-        twin.drop_before(0, 0)
-    assert twin.slots() == 5 * SIZE
 
 
 def test_drop_all_releases_and_starts_over() -> None:

@@ -33,36 +33,6 @@ def phase(before: Pointers, after: Pointers) -> str:
     return "flip and shrink"
 
 
-def known_window() -> DABA:
-    window = DABA(Max())
-    for x in (0, 0, 2, 6, 3, 5, 3):
-        window.insert(x)
-    window.evict()
-    window.evict()
-    return window
-
-
-def test_the_pointers_of_a_known_window() -> None:
-    window = known_window()
-    assert pointers(window) == (2, 3, 4, 5, 7, 7)
-    assert list(window) == [2, 6, 3, 5, 3]
-    assert window.query() == 6
-
-
-def test_the_phases_that_follow() -> None:
-    window = known_window()
-    trace = [pointers(window)]
-    for step in range(8):
-        if step % 2:
-            window.insert(4)
-        else:
-            window.evict()
-        window.check_invariants()
-        trace.append(pointers(window))
-    phases = [phase(before, after) for before, after in pairwise(trace)]
-    assert phases == ["shrink", *["free ride"] * 3, "flip and shrink", "shrink", *["free ride"] * 2]
-
-
 def test_the_phases_of_a_window_that_grows_from_nothing() -> None:
     window = DABA(Max())
     trace = [pointers(window)]

@@ -1,25 +1,19 @@
 """DABALite: every slot compared with its definition, results with DABA; contents and costs."""
 
-import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.aggregators import DABA, DABALite, Recalc
-from sash.aggregators.in_order import INSERT, fields, fold
-from sash.aggregators.queue import SIZE
-from sash.kernels import replay
+from sash.aggregators import DABA, DABALite
+from sash.aggregators.in_order import INSERT, fold
 from sash.monoids.collect import Collect
-from sash.monoids.extremes import Max
 from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum
-from tests.aggregators.probes import AFFINE, held
-from tests.shared.effort import seldom, share
+from tests.aggregators.probes import AFFINE
 from tests.shared.workloads import WORKLOADS
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS)
@@ -82,16 +76,6 @@ def test_every_slot_in_any_order_of_operations(blocks: list[tuple[bool, int]]) -
                 check_results(window, elements)
 
 
-def test_every_order_of_twelve_operations() -> None:
-    for number in range(2**12):
-        window, elements = DABALite(Collect()), deque[Any]()
-        for step in range(12):
-            operation = number >> step & 1
-            if operation == INSERT or elements:
-                apply(window, elements, operation, step)
-        check_results(window, elements)
-
-
 @workloads
 def test_compared_with_daba(workload: str) -> None:
     """The same pointers, and each slot what DABA has there as value or as aggregate."""
@@ -143,145 +127,3 @@ def test_the_cost_of_each_kind_of_step(workload: str) -> None:
         assert counted.taken() == taken[kind] + (operation == INSERT), (kind, before)
         window.query()
         assert counted.taken() == (1 if len(window) else 0)
-
-
-@workloads
-def test_at_most_three_an_insert_and_two_an_evict(workload: str) -> None:
-    counted = OpCounter(Sum())
-    window = DABALite(counted)
-    for step, operation in enumerate(WORKLOADS[workload](3000)):
-        apply(window, deque([0]), operation, step)
-        assert counted.taken() <= (3 if operation == INSERT else 2)
-
-
-@pytest.mark.parametrize("width", [2, 3, 16, 100, 1000])
-def test_two_an_insert_and_one_an_evict_on_average(width: int) -> None:
-    counted = OpCounter(Sum())
-    window = DABALite(counted)
-    for i in range(width):
-        window.insert(i)
-    for i in range(2 * width):
-        window.evict()
-        window.insert(i)
-    spent: Counter[str] = Counter()
-    rounds = 20 * width
-    counted.taken()
-    for i in range(rounds):
-        window.evict()
-        spent["evict"] += counted.taken()
-        window.insert(i)
-        spent["insert"] += counted.taken()
-        window.query()
-        spent["query"] += counted.taken()
-    assert spent["query"] == rounds
-    assert spent["insert"] <= 2 * rounds + 2
-    assert spent["evict"] <= rounds + 2
-
-
-# ---- what it holds ----
-
-
-@workloads
-def test_one_slot_an_element_and_two_aggregates(workload: str) -> None:
-    assert Counter(fields(DABALite).values()) == {"Queue": 1, "State": 2, "int": 6}
-    window = DABALite(Collect())
-    for step, operation in enumerate(WORKLOADS[workload](1500)):
-        apply(window, deque([0]), operation, step)
-        assert held(window.deque) == len(window)
-        assert window.deque.slots() <= len(window) + 2 * SIZE
-
-
-@pytest.mark.parametrize("width", [1, SIZE - 1, SIZE, 300])
-def test_memory_does_not_grow_with_the_stream(width: int) -> None:
-    window = DABALite(Sum())
-    for i in range(width):
-        window.insert(i)
-    most = 0
-    for i in range(share(100_000)):
-        window.evict()
-        window.insert(i)
-        most = max(most, window.deque.slots())
-    assert most <= width + 2 * SIZE
-    assert held(window.deque) == width
-
-
-# ---- compiled ----
-
-
-@workloads
-@pytest.mark.parametrize(
-    "monoid", [seldom(Max(), id="max"), seldom(Sum(), id="sum"), pytest.param(AFFINE, id="affine")]
-)
-def test_compiled_as_recalc(monoid: Any, workload: str) -> None:
-    operations = np.array(WORKLOADS[workload](600), np.int8)
-    column = np.random.default_rng(1).integers(-1000, 1000, 600)
-    results = replay(DABALite, monoid, (column,), operations)
-    assert results.why_interpreted == ""
-    assert results.to_list() == replay(Recalc, monoid, (column,), operations).to_list()
-    results.structure.check_invariants()
-
-
-@workloads
-def test_every_slot_that_compiled_code_leaves(workload: str) -> None:
-    column = np.random.default_rng(1).integers(-1000, 1000, 600)
-    for length in (1, 2, 5, 97, 300, 599):
-        operations = np.array(WORKLOADS[workload](600)[:length], np.int8)
-        left = replay(DABALite, AFFINE, (column,), operations).structure
-        assert isinstance(left, DABALite)
-        check_results(left, [AFFINE.lift(x) for x in column[left.F : left.E].tolist()])
-
-
-# ---- its own check ----
-
-
-def known() -> DABALite:
-    """A window with every part of the queue in use."""
-    window = DABALite(Collect())
-    for i in range(19):
-        window.insert(i)
-    window.evict()
-    assert pointers(window) == (1, 5, 8, 11, 16, 19)
-    window.check_invariants()
-    return window
-
-
-def refused(window: DABALite, what: str) -> None:
-    with pytest.raises(AssertionError, match=f"^DABALite: .*{re.escape(what)}"):
-        window.check_invariants()
-
-
-@pytest.mark.parametrize("name", ["right", "back"])
-def test_a_wrong_aggregate_is_found(name: str) -> None:
-    window = known()
-    setattr(window, name, ("wrong",))
-    refused(window, f"{name} is ('wrong',)")
-
-
-def test_a_wrong_slot_is_found() -> None:
-    """Where a value or the first of [A, B) stands; the other aggregates are stored once."""
-    window = known()
-    for positions, named in ((range(window.R, window.A + 1), "right"), (range(window.B, window.E), "back")):
-        for position in positions:
-            spoilt = window.copy()
-            spoilt.deque[position] = ("wrong",)
-            refused(spoilt, named)
-    window.check_invariants()
-
-
-@pytest.mark.parametrize("by", [1, -1, 100, -100])
-@pytest.mark.parametrize("name", "FLRABE")
-def test_a_wrong_position_is_found(name: str, by: int) -> None:
-    window = known()
-    setattr(window, name, getattr(window, name) + by)
-    refused(window, "")
-
-
-def test_the_empty_window_has_an_empty_back() -> None:
-    window = DABALite(Collect())
-    window.back = ("wrong",)
-    refused(window, "back")
-
-
-def test_it_cannot_be_iterated() -> None:
-    with pytest.raises(TypeError, match="DABALite overwrites its elements with aggregates: it cannot be iterated"):
-        iter(known())

@@ -1,14 +1,11 @@
 """FlatFAT: elements removed at any position, capacity that follows the window, and released memory."""
 
-import copy
-import pickle
 import random
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
@@ -19,7 +16,6 @@ from sash.monoids import functions
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
-from tests.aggregators.probes import held
 from tests.conformance.machines import JOIN, SUBJECTS, Machine, small_chunks
 
 # ---- elements that leave from anywhere ----
@@ -36,31 +32,6 @@ def test_evict_at_goes_by_window_order() -> None:
         window.evict_at(i)
         window.check_invariants()
         assert "".join(window) == window.query() == left
-
-
-@pytest.mark.parametrize("order", ["front", "back", "middle", "alternating", "shuffled"])
-@pytest.mark.parametrize("start", [0, 5, 13])
-def test_emptied_in_any_order(order: str, start: int) -> None:
-    window, elements = FlatFAT(Collect()), list(range(start, start + 40))
-    for i in range(start + 40):
-        window.insert(i)
-        if i < start:
-            window.evict()
-    chance = random.Random(start)
-    while elements:
-        i = {
-            "front": 0,
-            "back": len(elements) - 1,
-            "middle": len(elements) // 2,
-            "alternating": (len(elements) - 1) * (len(elements) % 2),
-            "shuffled": chance.randrange(len(elements)),
-        }[order]
-        window.evict_at(i)
-        del elements[i]
-        window.check_invariants()
-        assert [x for (x,) in window] == (window.query() or []) == elements
-        assert leaves(window) <= max(1 << FLOOR, 4 * len(elements))
-    assert (window.F, window.gone) == (window.E, 0)
 
 
 def test_holes_at_either_end_are_skipped() -> None:
@@ -146,41 +117,6 @@ def test_full_of_holes_it_is_compacted(holes: int, after: int) -> None:
     window.check_invariants()
 
 
-@pytest.mark.parametrize("start", range(17))
-def test_compacted_in_window_order_wherever_it_starts(start: int) -> None:
-    """Also where the buffer is inverted: to shift leaves to the left of the array would mix the ends up."""
-    window = FlatFAT(Collect())
-    for i in range(start + 16):
-        window.insert(i)
-        if i < start:
-            window.evict()
-    left = list(range(start, start + 16))
-    for i in (2, 3, 3, 7, 8):
-        window.evict_at(i)
-        del left[i]
-    assert window.E - window.F == 16
-    for new in range(100, 105):
-        window.insert(new)
-        left.append(new)
-        assert (leaves(window), window.query()) == (16, left)
-        window.check_invariants()
-
-
-@pytest.mark.parametrize("start", [0, 1, 7, 15, 16, 31])
-def test_resized_wherever_it_starts(start: int) -> None:
-    window, oldest = FlatFAT(Collect()), 0
-    for i in range(start + 200):
-        window.insert(i)
-        if i < start:
-            window.evict()
-            oldest += 1
-        assert window.query() == (list(range(oldest, i + 1)) or None)
-    for i in range(200):
-        assert window.query() == list(range(start + i, start + 200))
-        window.evict()
-        window.check_invariants()
-
-
 def test_below_a_quarter_it_halves_down_to_a_floor() -> None:
     window = window_of(range(1024), Sum())
     held_by = {}
@@ -201,18 +137,6 @@ def test_a_window_that_breathes_is_not_resized_at_each_breath(monkeypatch: pytes
         while len(window) > size:
             window.evict()
     assert (leaves(window), rebuilt) == (128, [])
-
-
-def test_memory_follows_the_window() -> None:
-    window = FlatFAT(Sum())
-    for size in (1, 10, 3000, 700, 100, 1000, 0, 5000, 3):
-        while len(window) < size:
-            window.insert(1)
-        while len(window) > size:
-            window.evict()
-        assert window.nodes.slots() == max(SIZE, 2 * leaves(window))
-        assert leaves(window) <= max(4, 4 * size)
-        assert held(window.nodes) <= 2 * leaves(window) - 1
 
 
 class Thing:
@@ -298,48 +222,3 @@ def test_compared_with_a_deque(subject: str) -> None:
     driven = type("Driven", (FlatFATMachine,), {"structure": FlatFAT, "subject": SUBJECTS[subject]})
     with small_chunks():
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples))
-
-
-@given(st.lists(st.tuples(st.sampled_from(["insert", "evict", "evict_at", "update", "query"]), st.integers(0, 99))))
-def test_any_sequence(steps: list[tuple[str, int]]) -> None:
-    window, elements = FlatFAT(Collect()), list[int]()
-    for step, (operation, number) in enumerate(steps):
-        i = number % max(len(elements), 1)
-        if operation == "insert" or (not elements and operation != "query"):
-            for new in range(1 + number // 10):
-                window.insert(100 * step + new)
-                elements.append(100 * step + new)
-        elif operation == "evict":
-            for _ in range(min(1 + number // 10, len(elements))):
-                window.evict()
-                del elements[0]
-        elif operation == "evict_at":
-            window.evict_at(i)
-            del elements[i]
-        elif operation == "update":
-            window.update(i, step)
-            elements[i] = step
-        else:
-            assert window.query() == (elements or None)
-        window.check_invariants()
-    assert window.query() == (elements or None)
-    assert [x for (x,) in window] == elements
-
-
-# ---- copies ----
-
-
-@pytest.mark.parametrize("twin_of", [FlatFAT.copy, copy.copy, copy.deepcopy, lambda w: pickle.loads(pickle.dumps(w))])
-def test_a_twin_has_the_same_holes(twin_of: Callable[[FlatFAT], FlatFAT]) -> None:
-    window = window_of(range(20), Collect())
-    for i in (3, 7, 7, 12):
-        window.evict_at(i)
-    twin = twin_of(window)
-    for either in (window, twin):
-        either.evict_at(5)
-        either.check_invariants()
-        assert either.query() == [0, 1, 2, 4, 5, 7, 10, 11, 12, 13, 14, 16, 17, 18, 19]
-    window.clear()
-    assert (len(window), window.query(), window.nodes.slots(), window.holes.slots()) == (0, None, 0, 0)
-    window.insert(1)
-    assert (window.query(), len(twin)) == ([1], 15)

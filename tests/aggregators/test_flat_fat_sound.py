@@ -6,53 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.aggregators import FlatFAT, Recalc
-from sash.kernels import bulk, replay, slide_many
+from sash.aggregators import FlatFAT
 from sash.kernels.jit.numba_arrays import column
 from sash.kernels.jit.numba_intrinsics import rebuild, start, stop
 from sash.kernels.jit.numba_methods import compiled
 from sash.kernels.loops.bound_kernel import specify
 from sash.kernels.loops.structure_loops import emit
 from sash.monoids.collect import Collect
-from sash.monoids.extremes import Max
 from sash.monoids.sums import Sum
 from tests.aggregators.flat_fat_cases import leaves, window_of
 from tests.aggregators.probes import AFFINE
-from tests.shared.effort import seldom
-from tests.shared.workloads import WORKLOADS
 
 # ---- compiled ----
 
 
 COLUMN = np.random.default_rng(1).integers(-1000, 1000, 900)
-
-
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize(
-    "monoid", [seldom(Max(), id="max"), seldom(Sum(), id="sum"), pytest.param(AFFINE, id="affine")]
-)
-def test_compiled_as_recalc(monoid: Any, workload: str) -> None:
-    operations = np.array(WORKLOADS[workload](900), np.int8)
-    results = replay(FlatFAT, monoid, (COLUMN,), operations)
-    assert results.why_interpreted == ""
-    assert results.to_list() == replay(Recalc, monoid, (COLUMN,), operations).to_list()
-    results.structure.check_invariants()
-
-
-@pytest.mark.parametrize("width", [1, 2, 5, 8, 64, 100])
-@pytest.mark.parametrize("step", [1, 3, 16, 100])
-def test_compiled_by_batches(width: int, step: int) -> None:
-    results = bulk(FlatFAT, AFFINE, (COLUMN,), width, step)
-    assert results.why_interpreted == ""
-    assert results.to_list() == bulk(Recalc, AFFINE, (COLUMN,), width, step).to_list()
-    results.structure.check_invariants()
-
-
-def test_compiled_ranges() -> None:
-    ranges = (1, 2, 7, 64, 65, 100)
-    results = slide_many(FlatFAT, AFFINE, (COLUMN,), ranges)
-    assert results.why_interpreted == ""
-    assert results.to_list() == slide_many(Recalc, AFFINE, (COLUMN,), ranges).to_list()
 
 
 def edited(spec: Any, storage: Any, rows: Any, argument: Any, out: Any, valid: Any) -> Any:
@@ -161,56 +129,6 @@ def known(inverted: bool, marking: bool) -> FlatFAT:
 def refused(window: FlatFAT, what: str = "") -> None:
     with pytest.raises(AssertionError, match=f"^FlatFAT: .*{re.escape(what)}"):
         window.check_invariants()
-
-
-shapes = pytest.mark.parametrize(("inverted", "marking"), [(i, m) for i in (False, True) for m in (False, True)])
-
-
-@shapes
-def test_a_wrong_node_is_found(inverted: bool, marking: bool) -> None:
-    window = known(inverted, marking)
-    computed = {
-        window.node(level, block)
-        for level in range(1, 5)
-        for block in range(window.F >> level, ((window.E - 1) >> level) + 1)
-    }
-    wrong = {window.node(level, window.F >> level) for level in range(window.meet, 5)} if inverted else set()
-    for v in computed - wrong:
-        spoilt = window.copy()
-        spoilt.nodes[v] = ("wrong",)
-        refused(spoilt, f"nodes[{v}] is ('wrong',)")
-    for v in wrong:
-        spoilt = window.copy()
-        spoilt.nodes[v] = ("wrong",)
-        spoilt.check_invariants()
-    for position in range(window.F, window.E):
-        spoilt = window.copy()
-        spoilt.nodes[window.node(0, position)] = ("wrong",)
-        refused(spoilt, "nodes[")
-
-
-@shapes
-@pytest.mark.parametrize(("name", "by"), [("F", 1), ("F", 20), ("E", -1), ("E", 20), ("height", -1), ("gone", 1)])
-def test_a_wrong_number_is_found(inverted: bool, marking: bool, name: str, by: int) -> None:
-    window = known(inverted, marking)
-    setattr(window, name, getattr(window, name) + by)
-    window.old_front, window.old_end = window.F, window.E  # else it may be a change that is not yet propagated
-    refused(window)
-
-
-@pytest.mark.parametrize("inverted", [False, True])
-def test_a_wrong_mark_is_found(inverted: bool) -> None:
-    window = known(inverted, marking=True)
-    for v in range(1, 32):
-        spoilt = window.copy()
-        spoilt.holes[v] += 1
-        refused(spoilt, "hole")
-    for v in range(2, 16):
-        spoilt = window.copy()
-        spoilt.dirty[v] = 1
-        refused(spoilt, f"dirty[{v}]")
-    window.marking = False
-    refused(window, "changes are not marked")
 
 
 def test_what_is_not_yet_propagated_may_differ() -> None:

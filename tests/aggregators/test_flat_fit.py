@@ -1,7 +1,6 @@
 """FlatFIT: pointers and partials step by step, the cycle of its costs, all ranges at once."""
 
 import random
-import re
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from sash.aggregators.in_order import INSERT
 from sash.monoids.collect import Collect
 from sash.monoids.op_counter import OpCounter
 from tests.aggregators.probes import held
-from tests.conformance.machines import JOIN, small_chunks
+from tests.conformance.machines import JOIN
 from tests.shared.workloads import WORKLOADS
 
 
@@ -138,48 +137,3 @@ def test_inserts_and_evicts_take_none() -> None:
     window = window_of("abcdef", counted)
     window.evict()
     assert counted.taken() == 0
-
-
-# ---- memory ----
-
-
-def test_memory_follows_the_window_down() -> None:
-    with small_chunks():
-        window = window_of("x" * 300)
-        window.query()
-        for left in range(299, -1, -1):
-            window.evict()
-            window.query()
-            assert held(window.partials) == held(window.pointers) == left
-            assert window.partials.slots() <= left + 8
-        assert window.stack.slots() == 0
-
-
-# ---- what is refused ----
-
-
-def test_its_elements_are_gone() -> None:
-    with pytest.raises(TypeError, match="FlatFIT overwrites its elements"):
-        list(window_of("ab"))
-
-
-@pytest.mark.parametrize(
-    ("name", "slot", "value", "said"),
-    [
-        ("pointers", 2, 2, "pointers[2] = 2 does not lie in (2, 4]"),
-        ("pointers", 3, 5, "pointers[3] = 5 does not lie in (3, 4]"),
-        ("E", None, 3, "pointers[1] = 4 does not lie in (1, 3]"),
-        ("F", None, 5, "beyond"),
-    ],
-)
-def test_check_invariants_can_fail(name: str, slot: int | None, value: int, said: str) -> None:
-    window = window_of("abcd")
-    window.evict()
-    window.query()
-    window.check_invariants()
-    if slot is None:
-        setattr(window, name, value)
-    else:
-        getattr(window, name)[slot] = value
-    with pytest.raises(AssertionError, match=f"FlatFIT: .*{re.escape(said)}"):
-        window.check_invariants()

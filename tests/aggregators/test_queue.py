@@ -50,30 +50,6 @@ def test_as_a_stack(heights: list[int]) -> None:
         assert height <= queue.slots() < height + SIZE
 
 
-def test_a_slot_is_overwritten() -> None:
-    queue = filled(0, 3)
-    queue[1] = "other"
-    assert [queue[position] for position in range(3)] == ["v0", "other", "v2"]
-
-
-@pytest.mark.parametrize("start", [0, 1, MASK, SIZE])
-def test_dropped_from_the_front(start: int) -> None:
-    queue = filled(start, start + 2 * SIZE)
-    for position in range(start, start + 2 * SIZE):
-        assert queue[position] == f"v{position}"
-        queue.drop_front(position)
-    assert queue.slots() <= SIZE
-
-
-@pytest.mark.parametrize("start", [0, 1, MASK, SIZE])
-def test_dropped_from_the_back(start: int) -> None:
-    queue = filled(start, start + 2 * SIZE)
-    for position in reversed(range(start, start + 2 * SIZE)):
-        assert queue[position] == f"v{position}"
-        queue.drop_back(position)
-    assert queue.slots() <= SIZE
-
-
 @pytest.mark.parametrize("drop", [Queue.drop_front, Queue.drop_back])
 @pytest.mark.parametrize("position", [0, 5, MASK, SIZE, SIZE + 1])
 def test_a_dropped_slot_holds_nothing(drop: object, position: int) -> None:
@@ -93,14 +69,6 @@ def test_one_operation_allocates_one_chunk_at_most() -> None:
             queue.drop_front(position - 300)
             assert before - queue.slots() in (0, SIZE)
             before = queue.slots()
-
-
-def test_a_copy_has_slots_of_its_own() -> None:
-    queue = filled(0, 2 * SIZE)
-    twin = queue.copy()
-    queue[5] = "changed"
-    queue.drop_front(0)
-    assert (twin[0], twin[5], twin.slots()) == ("v0", "v5", 2 * SIZE)
 
 
 @records

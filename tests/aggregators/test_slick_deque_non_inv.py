@@ -2,8 +2,6 @@
 
 import math
 import random
-import re
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,12 @@ from hypothesis import strategies as st
 import sash
 from sash.aggregators import Recalc, SlickDequeNonInv
 from sash.aggregators.in_order import INSERT
-from sash.kernels import replay, slide_many
 from sash.kernels import slide as slide_columns
+from sash.kernels import slide_many
 from sash.monoids.algebra import Monoid
-from sash.monoids.extremes import ArgMax, ArgMin, Max, Min, Range
+from sash.monoids.extremes import ArgMax, ArgMin, Max, Min
 from sash.monoids.first_last import First, Last
 from sash.monoids.op_counter import OpCounter
-from sash.monoids.sums import Sum
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks
 from tests.shared.effort import seldom
@@ -286,76 +283,3 @@ def test_only_candidates_are_held() -> None:
             assert falling.vals.slots() <= left + 8
         falling.insert(3)
         assert falling.query() == 3
-
-
-def test_a_great_value_releases_the_others() -> None:
-    with small_chunks():
-        window = window_of(range(500, 0, -1))
-        window.insert(1000)
-        assert (held(window.vals), window.vals.slots()) == (1, 4)
-
-
-# ---- what is refused ----
-
-
-@pytest.mark.parametrize("monoid", [Sum(), Range(), Max() * Min()])
-def test_a_monoid_that_is_not_selective(monoid: Monoid) -> None:
-    with pytest.raises(TypeError, match="SlickDequeNonInv needs a monoid with the property 'selective'"):
-        SlickDequeNonInv(monoid)
-
-
-def test_its_elements_are_gone() -> None:
-    with pytest.raises(TypeError, match="SlickDequeNonInv overwrites its elements"):
-        list(window_of((1, 2)))
-
-
-@pytest.mark.parametrize(
-    ("name", "slot", "value", "said"),
-    [
-        ("vals", 1, 99, "= 9 gives way to the next, 99"),
-        ("vals", 2, 5, "gives way"),
-        ("positions", 1, 2, "do not rise"),
-        ("positions", 0, 1, "leave the window"),
-        ("positions", 3, 8, "leave the window"),
-        ("H", None, 5, "do not end with the youngest"),
-        ("T", None, 2, "do not end with the youngest"),
-        ("E", None, 9, "do not end with the youngest"),
-        ("E", None, 7, "leave the window"),
-        ("F", None, 4, "leave the window"),
-        ("F", None, 99, "beyond"),
-    ],
-)
-def test_check_invariants_can_fail(name: str, slot: int | None, value: Any, said: str) -> None:
-    window = window_of([12, 1, 9, 2, 4, 1, 3, 2])
-    window.evict()
-    window.evict()
-    window.check_invariants()
-    assert nodes(window) == [(2, 9), (4, 4), (6, 3), (7, 2)]
-    if slot is None:
-        setattr(window, name, value)
-    else:
-        getattr(window, name)[window.H + slot] = value
-    with pytest.raises(AssertionError, match=f"SlickDequeNonInv: .*{re.escape(said)}"):
-        window.check_invariants()
-
-
-def test_the_invariant_is_what_makes_the_answers() -> None:
-    """Each node is ⊕ over all that lies behind the node before it."""
-    chance = random.Random(8)
-    values = [chance.randrange(30) for _ in range(300)]
-    window = SlickDequeNonInv(Max())
-    for i, value in enumerate(values):
-        slide(window, value, 25)
-        borders = [window.F - 1, *(position for position, _ in nodes(window))]
-        for (before, _), (_, node) in zip(pairwise(borders), nodes(window), strict=True):
-            assert node == max(values[before + 1 : i + 1])
-
-
-def test_replayed_on_columns() -> None:
-    values = np.random.default_rng(2).integers(0, 50, 400)
-    for workload in WORKLOADS.values():
-        operations = np.array(workload(400), np.int8)
-        found = replay(SlickDequeNonInv, Max(), (values,), operations)
-        assert found.why_interpreted == ""
-        found.structure.check_invariants()
-        assert found.to_list() == replay(Recalc, Max(), (values,), operations).to_list()

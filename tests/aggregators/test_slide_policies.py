@@ -83,23 +83,6 @@ def test_the_running_example_sums_to_at_most_ten(structure: type[BulkEvict], val
 
 
 @both
-@pytest.mark.parametrize("kind", [int, float])
-def test_the_running_example_on_a_stream(structure: type[BulkEvict], kind: Any) -> None:
-    window = structure(DirectProduct(Sum(), Last()))
-    chance = random.Random(3)
-    held: list[Any] = []
-    for _ in range(500):
-        value = kind(chance.randrange(8) if chance.random() < 0.95 else 11)
-        window.insert(value)
-        held.append(value)
-        window.enforce(at_most_ten)
-        while sum(held) > 10:
-            del held[0]
-        assert [element[1][0][1] for element in window] == held
-        assert window.query()[0] == (sum(held) if held else None)
-
-
-@both
 def test_all_that_is_older_than_the_maximum(structure: type[BulkEvict]) -> None:
     """Experiment 3: elements older than the maximum can never be the result again."""
     window = structure(DirectProduct(Max(), Last()))
@@ -131,18 +114,6 @@ def test_all_that_is_older_than_the_longest_run(structure: type[BulkEvict]) -> N
 
 
 # ---- policies: anyone's ----
-
-
-@both
-def test_a_policy_removes_the_longest_prefix_it_gives_up(structure: type[BulkEvict]) -> None:
-    for start in (0, 3, 8):
-        for size in range(40):
-            for kept in range(size + 1):
-                window = window_of(structure, COUNT, range(start + size))
-                window.evict_many(start)
-                removed = window.enforce(lambda total, prefix, kept=kept: total - prefix >= kept)
-                assert (removed, len(window)) == (size - kept, kept)
-                window.check_invariants()
 
 
 @both

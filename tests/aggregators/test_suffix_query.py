@@ -62,21 +62,6 @@ def test_any_iterable_of_integers(structure: type[RegisteredRanges]) -> None:
         assert all(type(n) is int for n in window.ranges)
 
 
-@every
-def test_no_ranges(structure: type[RegisteredRanges]) -> None:
-    assert window_of(structure, ()).query_ranges() == ()
-
-
-@every
-def test_a_range_longer_than_the_window_is_all_of_it(structure: type[RegisteredRanges]) -> None:
-    window = window_of(structure, (1, 6, 100))
-    assert window.query_ranges() == expected(window, VALUES)
-    for left in range(7, 0, -1):
-        window.evict()
-        assert window.query_ranges() == expected(window, VALUES[-left:])
-        window.check_invariants()
-
-
 @pytest.mark.parametrize(
     ("structure", "monoid", "nothing"),
     [(FlatFIT, Count(), 0), (FlatFIT, Max(), None), (SlickDequeInv, Count(), 0), (SlickDequeNonInv, Max(), None)],
@@ -127,32 +112,6 @@ def test_query_last_of_more_than_there_is(structure: type[RegisteredRanges]) -> 
     for n in (-1, 9):
         with pytest.raises(ValueError, match=rf"query_last\({n}\): the window has 8 elements"):
             window.query_last(n)
-
-
-# ---- one more range ----
-
-
-@every
-def test_watch_answers_for_what_is_in_the_window(structure: type[RegisteredRanges]) -> None:
-    window = window_of(structure, (2,))
-    for n in (4, 1, 2, 8, 50):
-        window.watch(n)
-        window.check_invariants()
-        assert window.query_ranges() == expected(window, VALUES)
-    assert window.ranges == (2, 4, 1, 2, 8, 50)
-    window.evict()
-    window.insert(7)
-    window.check_invariants()
-    assert window.query_ranges() == expected(window, [*VALUES[1:], 7])
-
-
-@every
-def test_watch_on_the_empty_window(structure: type[RegisteredRanges]) -> None:
-    window = window_of(structure, (), ())
-    window.watch(2)
-    for value in VALUES:
-        window.insert(value)
-    assert window.query_ranges() == expected(window, VALUES)
 
 
 # ---- what keeps the ranges ----

@@ -58,18 +58,6 @@ def test_ranges_are_closed_and_may_be_open(structure: Any) -> None:
 
 
 @every
-@pytest.mark.parametrize("min_arity", [2, 3, 4, 9])
-def test_every_range(structure: Any, min_arity: int) -> None:
-    window = structure(JOIN, min_arity)
-    for i in sorted(range(40), key=lambda i: i * 7 % 41):
-        window.insert(2 * i, chr(48 + i))
-    for start in range(-1, 81):
-        for stop in range(start - 1, 81):
-            inside = "".join(chr(48 + i) for i in range(40) if start <= 2 * i <= stop)
-            assert window.query(start, stop) == inside
-
-
-@every
 def test_any_ordered_time(structure: Any) -> None:
     day = dt.date(2024, 1, 1)
     for times in (

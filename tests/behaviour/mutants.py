@@ -826,6 +826,48 @@ MUTANTS = {
         "renamed[live] = np.arange(len(live))[::-1]",
         "test_values.py::test_memory_of_keys_is_released",
     ),
+    "windows without a value differ": Mutant(
+        "engine/emit/emitter.py",
+        "held = np.where(some, count, 0)",
+        "held = count",
+        "test_operator.py::test_changes_of_every_window",
+    ),
+    "a window that becomes full has not changed": Mutant(
+        "engine/emit/emitter.py",
+        "side.append(np.where(on, held, ~held))",
+        "side.append(held)",
+        "test_operator.py::test_changes_of_windows_that_become_full",
+    ),
+    "keys of an eager call stay if it fails before its journal is open": Mutant(
+        "engine/revise/eager_state.py",
+        "self.keys.release(live[~used])",
+        "pass",
+        "test_interrupts.py::test_a_call_that_fails_anywhere_leaves_no_key",
+    ),
+    "what a live call undoes is forgotten when it is interrupted": Mutant(
+        "engine/keyed/live_engine.py",
+        "journal.undo(self)",
+        "pass",
+        "test_interrupts.py::test_an_interrupt_anywhere_changes_nothing",
+    ),
+    "all timers are looked at in each call": Mutant(
+        "engine/keyed/timers.py",
+        "blocks = np.flatnonzero(self.least <= now)",
+        "blocks = np.arange(len(self.least))",
+        "test_call_costs.py::test_no_array_of_a_call_is_as_long_as_the_keys_that_live",
+    ),
+    "rows of the reorder buffer are copied in each call": Mutant(
+        "engine/intake/reorder_buffer.py",
+        "runs = _inserted(runs, staying)",
+        "runs = (SortedRun(min(runs or (staying,))[0], 0, _merged([run.rest() for run in (*runs, staying)])),)",
+        "test_call_costs.py::test_no_array_of_a_call_is_as_long_as_the_rows_that_wait",
+    ),
+    "rows that have left the reorder buffer stay in memory": Mutant(
+        "engine/intake/reorder_buffer.py",
+        "if count > SHRINK and (count - stop) * 4 < count:",
+        "if False:",
+        "test_call_costs.py::test_memory_of_rows_that_left_the_reorder_buffer_is_released",
+    ),
     "process is allowed after finish": Mutant(
         "engine/operator.py",
         "if now.watermark == math.inf:",

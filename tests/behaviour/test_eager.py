@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
 from sash.testing import Reference, assert_same
-from sash.testing.compare import as_rows
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume
 from tests.shared.effort import THOROUGH, share
@@ -134,34 +133,6 @@ NEW_KEY_WITHOUT_ROWS: list[list[Retraction]] = [
     [("a", 9, -4, False)],
 ]
 """The only row of a new key is taken back at once: the tree of the first key was lost."""
-
-
-@pytest.mark.parametrize("window", [*WINDOWS.values(), sash.Time(5, closed="left")], ids=[*WINDOWS, "left"])
-def test_rows_taken_back_are_as_if_they_had_never_come(window: Any) -> None:
-    aggregates = {"a": sash.max("x"), "b": sash.sum("x"), "c": sash.count()}
-    query = sash.Query(window, by="k", on="t", lateness=100, emit="eager", retract="gone", **aggregates)
-
-    @given(retractions())
-    @example(NEW_KEY_WITHOUT_ROWS)
-    def agrees(parts: list[list[Retraction]]) -> None:
-        assume(any(parts))
-        engine, reference = query.operator(RETRACTED), Reference(query, RETRACTED)
-        newest: dict[int, dict[str, Any]] = {}
-        for part in parts:
-            for row in as_rows(engine.process(retract_batch(part))):
-                before = newest.get(row["_row"], {"_revision": -1})
-                assert row["_revision"] == before["_revision"] + 1
-                newest[row["_row"]] = row
-        rest = left_of([row for part in parts for row in part])
-        expected = as_rows(reference.process(retract_batch(rest)))
-        hidden = ("_row", "_revision")
-        mine, theirs = (
-            [{k: v for k, v in row.items() if k not in hidden} for row in rows if row["c"] is not None]
-            for rows in (newest.values(), expected)
-        )
-        assert_same(mine, theirs, by=["k"], ordered=False)
-
-    agrees()
 
 
 def test_a_retracted_row_is_emitted_once_more_without_results() -> None:

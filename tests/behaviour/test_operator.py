@@ -141,6 +141,27 @@ def test_every_window_with_keys_that_are_forgotten(window: Any) -> None:
     compare_with_reference(plain_case(window, "rows", on="t", lateness=6, forget=3), begin, resume)
 
 
+@pytest.mark.parametrize("window", [window for _, window in WINDOWS], ids=[name for name, _ in WINDOWS])
+def test_changes_of_every_window(window: Any) -> None:
+    """Also where windows are empty, or not full yet: two nulls are no change."""
+    few = {"high": sash.max("i"), "mean": sash.mean("f"), "known": sash.count("i")}
+    for made in (few, {"high": few["high"]}, {"mean": few["mean"]}):
+        query = sash.Query(window, by="k", on="t", lateness=6, emit="changes", **made)
+        compare_with_reference(Case(query, stream().schema, "rows", steps_of(stream(), "rows")), begin, resume)
+
+
+def test_changes_of_windows_that_become_full() -> None:
+    """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full."""
+    schema = pa.schema({"t": "int64", "x": "float64"})
+    values = [None] * 5 + [3.0] + [None] * 4
+    calls = [pa.record_batch([pa.array([t]), pa.array([x], pa.float64())], schema=schema) for t, x in enumerate(values)]
+    steps = [step for one in calls for step in (StreamStep("process", one), StreamStep("snapshot"))]
+    windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
+    for made in ({"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}):
+        query = sash.Query(windows, on="t", emit="changes", lateness=0, **made)
+        compare_with_reference(Case(query, schema, "rows", (*steps, StreamStep("finish"))), begin, resume)
+
+
 @pytest.mark.parametrize("late", ["drop", "flag", "error"])
 @pytest.mark.parametrize("emit", ["final", "changes", "eager"])
 def test_every_rule_for_late_rows(late: str, emit: str) -> None:

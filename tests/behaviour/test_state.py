@@ -67,6 +67,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "marks": {"windows": sash.Punctuation("p")},
     "policy": {"windows": sash.Policy(keep_three, sash.count())},
     "ahead": {"windows": {"t": sash.Time(6, shift=4), "c": sash.Count(3, shift=2), "s": sash.Session(4)}, "forget": 9},
+    "before": {"windows": {"t": sash.Time(4, shift=-3), "c": sash.Count(2, shift=-2)}, "emit": "changes"},
     "eager": {"windows": {"t": sash.Time(9), "c": sash.Count(3), "s": sash.Session(4)}, "emit": "eager"},
     "eager slides": {"windows": sash.Time(9, every=4), "emit": "eager"},
     "eager counted": {"windows": sash.Count(4, every=3), "emit": "eager"},
@@ -365,8 +366,9 @@ def test_a_function_that_raises_in_the_middle_of_a_call(name: str, where: str, s
         strikes[0] = chance.choice([1, 2, 3, 5])
         try:
             found.append(rows_of(operator.finish() if one is None else operator.process(one)))
-        except Exception:
+        except Exception as error:
             failed += 1
+            assert "the aggregate 'sum' failed with Struck" in str(error)  # noqa: PT017 (not each call fails)
             strikes[0] = 0
             if not stored:
                 assert operator.snapshot() == before[0], "a call that failed has changed the state"
@@ -375,6 +377,40 @@ def test_a_function_that_raises_in_the_middle_of_a_call(name: str, where: str, s
         strikes[0] = 0
     assert failed
     assert in_any_order(found) == right
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
+    "late": (lambda op: op.process(of([("a", 90, 1), ("a", 2, 1)])), ValueError),
+    "a sum": (lambda op: op.process(of([("a", 61, 2**62), ("a", 62, 2**62), ("b", 99, 1)])), OverflowError),
+    "a column": (lambda op: op.process(of([("a", 61, 1)]).drop_columns(["x"])), ValueError),
+    "a type": (lambda op: op.process(of([("a", 61, 1)]).set_column(2, "x", pa.array([1], pa.int32()))), ValueError),
+    "no batch": (lambda op: op.process([1, 2, 3]), TypeError),
+    "no time": (lambda op: op.advance("tomorrow"), TypeError),
+}
+
+
+def of(rows: list[tuple[str, int, int]]) -> pa.RecordBatch:
+    keys, times, values = zip(*rows, strict=True)
+    return pa.record_batch({"k": keys, "t": times, "x": values})
+
+
+@pytest.mark.parametrize("why", REFUSED)
+@pytest.mark.parametrize("window", [sash.Time(30), sash.Count(30), sash.Time(30, every=7)], ids=repr)
+def test_a_call_that_is_refused_changes_no_page_no_counter_and_no_late_row(window: Any, why: str) -> None:
+    query = sash.Query(window, by="k", on="t", lateness=9, late="error", total=sash.sum("x"), high=sash.max("x"))
+    call, error = REFUSED[why]
+    first, after = (of([("ab"[i % 3 == 0], i, i % 11) for i in range(at, at + 60)]) for at in (0, 60))
+    operator, unharmed = query.operator(first.schema, store=MemoryStore()), query.operator(first.schema)
+    operator.process(first)
+    unharmed.process(first)
+    pages, metrics = dict(operator.store.pages), operator.metrics
+    for _ in range(2):
+        with pytest.raises(error):
+            call(operator)
+        assert operator.store.pages == pages
+        assert operator.metrics == metrics
+    assert operator.late_rows().num_rows == 0
+    assert operator.process(after).equals(unharmed.process(after))
 
 
 # ---- memory ----
@@ -417,8 +453,9 @@ def test_bounded_memory_with_a_store_that_fails(name: str, how: str) -> None:
         assert in_any_order(found) == right, at
 
 
-def test_keys_that_are_used_stay_in_memory_and_others_leave() -> None:
-    query = sash.Query(3, by="k", total=sash.sum("x"), options=sash.Options(memory=400_000))
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_keys_that_are_used_stay_in_memory_and_others_leave(emit: Any) -> None:
+    query = sash.Query(3, by="k", emit=emit, total=sash.sum("x"), options=sash.Options(memory=400_000))
     store = WrittenStore()
     operator = query.operator(pa.schema({"k": "int64", "x": "int64"}), store=store)
     read = 0
@@ -533,8 +570,12 @@ def test_what_does_not_change_the_meaning_of_state_is_accepted() -> None:
         other = one.rewritten(**changes)
         assert other.fingerprint(SCHEMA) == one.fingerprint(SCHEMA)
         sash.engine.Operator.restore(other, operator.snapshot())
-    with pytest.raises(PageError, match=r"emit='eager'|another query"):
+    with pytest.raises(PageError, match="needs the rows"):
         sash.engine.Operator.restore(one.rewritten(emit="eager"), operator.snapshot())
+    eager = one.rewritten(emit="eager").operator(SCHEMA)
+    eager.process(calls(7, 3)[1])
+    with pytest.raises(PageError, match="open it with emit='eager'"):
+        sash.engine.Operator.restore(one, eager.snapshot())
 
 
 @pytest.mark.parametrize("name", ["rows", "slides", "eager"])
@@ -697,6 +738,13 @@ def test_state_of_keys_that_nothing_needs_is_released() -> None:
             assert operator.metrics.elements <= 4
             if store is not None:
                 assert len(store.pages) <= 6
+    for window in (sash.Time(5), sash.Session(3, every="close"), sash.Time(4, every=2), sash.Lifetime()):
+        query = sash.Query(window, by="k", on="t", lateness=0, emit="changes", forget=10, n=sash.count())
+        operator = query.operator(SCHEMA)
+        operator.process(calls(7, 2)[1])
+        operator.advance(100)
+        operator.advance(101)
+        assert operator.metrics.keys == 0, window
     forgotten = sash.Query(sash.Count(4), by="k", on="t", lateness=0, forget=15, high=sash.max("x")).operator(SCHEMA)
     for number in range(30):
         row = {"k": f"key {number}", "t": 10 * number, "x": 1, "f": 1.0, "s": "", "p": None}
@@ -756,6 +804,23 @@ def test_a_row_at_a_float_is_due_at_the_next_float() -> None:
         assert operator.due == math.nextafter(time, math.inf)
         assert operator.advance(time).num_rows == 0
         assert operator.advance(operator.due).num_rows == 1
+
+
+@pytest.mark.parametrize("window", [sash.Session(5, every="close"), sash.Time(4, every=4)], ids=repr)
+def test_calls_when_something_is_due_give_all_there_is(window: Any) -> None:
+    given: dict[str, list[Any]] = {"k": ["a", "b", "a", "c"], "t": [1, 2, 30, 33]}
+    query = sash.Query(window, by="k", on="t", lateness=1, n=sash.count())
+    operator = query.operator(pa.table(given).schema, mode="given")
+    assert operator.due is None
+    operator.process(given)
+    ends, made = [], 0
+    while operator.due is not None and operator.due < 1000:
+        before = operator.due
+        ends += operator.advance(before)["window_end"].to_pylist()
+        assert operator.due is None or operator.due > before
+        made += 1
+    assert sorted(ends) == sorted(query.run(pa.table(given))["window_end"].to_pylist())
+    assert made < 20
 
 
 def test_when_something_is_due() -> None:

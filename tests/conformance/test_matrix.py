@@ -21,13 +21,14 @@ import pytest
 from sash.aggregators import InOrder, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
+from sash.kernels import replay, slide
 from sash.kernels.jit.state_layout import DTYPES, NotColumnar
 from sash.kernels.loops.bound_kernel import InterpretedWarning, specify
-from sash.kernels.loops.runner import replay, slide
 from sash.monoids.algebra import Kind, Monoid, agree
 from sash.monoids.moments import Kurtosis, Skewness
 from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
 from sash.monoids.sketches import SketchMonoid
+from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import admits, with_added_inputs
 from tests.shared.discovery import kinds_of, monoids, sample_kinds, sample_rows
 from tests.shared.effort import share
@@ -387,6 +388,18 @@ def test_slide(structure: str) -> None:
         found = slide(IN_ORDER[structure].cls, form.generic, columns_of(form, rows), width)
         assert found.why_interpreted == ""
         assert found.to_list() == [max(rows[max(0, i + 1 - width) : i + 1])[0] for i in range(LENGTH)]
+        found.structure.check_invariants()
+
+
+@pytest.mark.parametrize("structure", [s for s, record in IN_ORDER.items() if not record.needs and s != "Recalc"])
+def test_maps_one_after_the_other(structure: str) -> None:
+    """Compiled, an aggregate in which each wrong order or grouping shows."""
+    column = np.random.default_rng(1).integers(-1000, 1000, 900)
+    for workload in WORKLOADS.values():
+        operations = np.array(workload(900), np.int8)
+        found = replay(IN_ORDER[structure].cls, AFFINE, (column,), operations)
+        assert found.why_interpreted == ""
+        assert found.to_list() == replay(Recalc, AFFINE, (column,), operations).to_list()
         found.structure.check_invariants()
 
 

@@ -1,4 +1,4 @@
-"""A store that records its calls, so that tests can count pages."""
+"""Stores of tests: one that records its calls, so that tests can count pages, and one that is no MemoryStore."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -42,3 +42,13 @@ class CountingStore(MemoryStore):
     def largest(self) -> int:
         """The size of the largest page."""
         return max(map(len, self.pages.values()))
+
+
+class Elsewhere:
+    """A store that wraps a MemoryStore, and is none itself."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+        self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
+        self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
+        self.close = self.inner.close

@@ -24,10 +24,9 @@ import pyarrow as pa
 
 import sash
 from sash.engine import Operator
-from sash.state import bucket_log, buffer_pages
-from sash.state import durable as durable_state
 from sash.stores import RocksDBStore
 from sash.testing import assert_same
+from tests.shared.small_state import small_buckets
 
 CALLS = 60
 KEYS = {"k": list(range(30))}
@@ -129,17 +128,22 @@ def forked(work: Callable[..., None], *arguments: Any) -> int:
 
 def main(folder: str, kills: int) -> int:
     """Kill this many writers; after all calls a new store is begun."""
-    durable_state.BUCKET, bucket_log.LEAST, buffer_pages.ROWS = 3000, 200, 16
+    with small_buckets(3000, 10, 16):
+        return killed(Path(folder), kills)
+
+
+def killed(folder: Path, kills: int) -> int:
+    """Fork writers that are killed."""
     prefix(2).lookup(KEYS)  # compiled
     deaths = 0
     for kill in range(kills):
-        place = Path(folder) / str(kill // 12)
+        place = folder / str(kill // 12)
         ended = forked(write, place, kill)
         deaths += ended == -signal.SIGKILL
         if ended > 0 or forked(check, place):
             return 1
     sys.stdout.write(f"{deaths}\n")
-    return forked(finish, Path(folder) / "0")
+    return forked(finish, folder / "0")
 
 
 if __name__ == "__main__":

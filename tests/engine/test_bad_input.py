@@ -31,39 +31,11 @@ every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 
 @every_mode
 @every_window
-def test_empty_batches_and_one_row(window: Any, mode: str) -> None:
-    play(window, mode, batch(), batch(("a", 1, 2)), batch(), batch(("a", 2, 1)), batch())
-
-
-@every_mode
-@every_window
-def test_nothing_at_all(window: Any, mode: str) -> None:
-    play(window, mode, batch(), batch())
-    operator = query(window).operator(SCHEMA, mode=mode)
-    assert operator.finish().num_rows == 0
-    assert (operator.metrics.keys, operator.metrics.elements) == (0, 0)
-
-
-@every_mode
-@every_window
 def test_all_nulls(window: Any, mode: str) -> None:
     times = [(None, 1, None), (None, 2, None), (None, 2, None), (None, 9, None)]
     play(window, mode, batch(*times[:2]), batch(*times[2:]))
     if not isinstance(window, sash.Delta):
         play(window, mode, batch((None, None, None), ("a", None, None)), batch((None, None, None)))
-
-
-@every_mode
-@every_window
-def test_duplicate_times(window: Any, mode: str) -> None:
-    play(window, mode, batch(("a", 3, 1), ("b", 3, 2), ("a", 3, 3)), batch(("a", 3, 4), ("a", 3, 2), ("b", 3, 1)))
-
-
-@pytest.mark.parametrize("mode", ["rows", "given"])
-@every_window
-def test_unsorted_rows(window: Any, mode: str) -> None:
-    backwards = [("ab"[i % 2], 9 - i // 2, i) for i in range(12)]
-    play(window, mode, batch(*backwards[:7]), batch(*backwards[7:]))
 
 
 def test_unsorted_rows_without_lateness_are_refused_by_row() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-import sash.engine as engine
 from sash.stores import MemoryStore
 from sash.windows import Count, Lifetime, Time
 from tests.behaviour.differential import compare_with_reference
+from tests.behaviour.test_operator import begin, resume
 from tests.shared.queries import Scale
 from tests.shared.streams import calls
 
@@ -69,14 +69,6 @@ SHIFTED = {
 }
 WINDOWS = {f"row: {name}": one for name, one in PER_ROW.items()} | {f"slide: {n}": one for n, one in PER_SLIDE.items()}
 WINDOWS |= {f"shifted: {name}": one for name, one in SHIFTED.items()}
-
-
-def begin(query: sash.Query, schema: pa.Schema, mode: str) -> Any:
-    return query.operator(schema, mode=mode)
-
-
-def resume(query: sash.Query, snapshot: bytes) -> Any:
-    return engine.Operator.restore(query, snapshot)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ import sash
 from sash import Count, Lifetime, Query, Time
 from sash.engine import Operator
 from sash.monoids import DirectProduct, Max, Min
-from sash.plan.categories import schema_with_categories
 from sash.stores import MemoryStore, PageError
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume
@@ -52,6 +51,14 @@ def rows(count: int = 30) -> pa.RecordBatch:
         "x": [draw.randrange(5) for _ in range(count)], "size": categories([draw.choice(sizes) for _ in range(count)]),
         "colour": pa.array([draw.choice(colours) for _ in range(count)]).dictionary_encode(),
     })  # fmt: skip
+
+
+def schema_with_categories(batch: pa.RecordBatch) -> pa.Schema:
+    """The schema of an operator that has seen a batch."""
+    operator = Query(1, rows_seen=sash.count()).operator()
+    operator.process(batch)
+    assert operator.schema is not None
+    return operator.schema
 
 
 def in_pieces(batch: pa.RecordBatch, length: int) -> list[pa.RecordBatch]:

@@ -11,8 +11,6 @@ import pytest
 
 import sash
 from sash import Count, Lifetime, Policy, Session, Time
-from sash.kernels.loops.window_loops import NEVER
-from sash.state import durable as durable_state
 from sash.stores import MemoryStore, PageError
 from tests.engine.crafted_pages import SCHEMA, crafted, query, rows, stored
 from tests.fuzz.envelopes import unwrapped
@@ -100,7 +98,7 @@ HEADS: dict[str, tuple[Any, int, str, Any, str]] = {
     "a slide beyond all times": (Time(12, every=4), KEYS_BATCH, "a0.heads.7", put(2**61), "outside of the range"),
     "a window that ends nowhere": (Time(12, every=4), KEYS_BATCH, "a0.heads.6", put(10**6), "ends outside"),
     "a pane before the first row": (Count(30, every=4), ELEMENTS, "low", put(-4), "before the first row"),
-    "a slide of a count": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.6", put(NEVER - 1), "outside of the range"),
+    "a slide of a count": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.6", put(2**62 - 1), "outside of the range"),
     "a slide of rows that are gone": (Count(3, every=Time(4)), KEYS_BATCH, "a0.heads.7", put(10**6), "outside of its"),
     "neither open nor closed": (Session(5), KEYS_BATCH, "a0.heads.0", put(2), "neither open nor closed"),
     "a slide of a lifetime": (Lifetime(every=Time(4)), KEYS_BATCH, "a0.heads.2", put(2**61), "outside of the range"),
@@ -280,11 +278,11 @@ def test_pages_of_eager_operators(case: str) -> None:
 
 
 @pytest.mark.parametrize("emit", ["final", "changes"])
-def test_a_page_that_is_refused_leaves_everything_as_it_was(emit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_is_refused_leaves_everything_as_it_was(emit: str) -> None:
     """Of several buckets one is damaged: the others are loaded, the call fails, and works when the page is back."""
-    monkeypatch.setattr(durable_state, "BUCKET", 1)
     asked = query(Time(30), emit=emit)
-    store, undisturbed = stored(asked), stored(asked)
+    with small_buckets(1, 1000):
+        store, undisturbed = stored(asked), stored(asked)
     expected = asked.operator(SCHEMA, store=undisturbed).process(rows(60, 20))
     buckets = sorted(name for name in store.pages if name[0] == "b")
     assert len(buckets) > 1

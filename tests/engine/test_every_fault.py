@@ -17,9 +17,10 @@ from sash.stores import MemoryStore, PageError
 from tests.engine.test_small_pages import WINDOWS, small_case
 from tests.shared.effort import THOROUGH
 from tests.shared.faults import HOWS, Fault, FaultyStore
+from tests.shared.small_state import small_pages
 from tests.shared.streams import Case
 from tests.stress.drawing import drawn, few_aggregates
-from tests.stress.playing import Play, tiny_pages
+from tests.stress.playing import Play
 
 
 class EveryFault:
@@ -86,7 +87,7 @@ class EveryFault:
 def test_every_fault_in_random_queries(seed: int) -> None:
     """Every operation, or every fourth one, with another start for each of four queries."""
     step = 1 if THOROUGH else 4
-    with tiny_pages():
+    with small_pages(2):
         EveryFault(drawn(few_aggregates(12), seed)).run(step=step, first=1 + seed % step)
 
 
@@ -99,7 +100,7 @@ FIXED = [*((name, "final") for name in KINDS), *EMITTED]
 def test_faults_in_windows_of_every_kind(name: str, emit: str) -> None:
     """With runs, buckets and pages of the reorder buffer of a few rows."""
     every = EveryFault(small_case(WINDOWS[name], "rows", 2, emit=emit))
-    with tiny_pages():
+    with small_pages(2):
         for i, how in enumerate(HOWS):
             every.run((how,), 1 if THOROUGH else 41, 1 + 11 * i)
     assert every.faults >= 3
@@ -109,6 +110,6 @@ def test_faults_in_windows_of_every_kind(name: str, emit: str) -> None:
 def test_an_interrupt_in_every_operation(emit: str) -> None:
     """An interrupt while pages are deleted: the call counts as successful, because old pages may be gone already."""
     every = EveryFault(small_case(WINDOWS["time"], "rows", 2, emit=emit), KeyboardInterrupt)
-    with tiny_pages():
+    with small_pages(2):
         every.run(("before", "after"), 1 if THOROUGH else 9)
     assert every.faults >= 5

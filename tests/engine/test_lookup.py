@@ -43,26 +43,6 @@ CLOSED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("emit", ["final", "eager"])
-@pytest.mark.parametrize("closed", CLOSED)
-@pytest.mark.parametrize("at", [None, 10, 11, 12, 13, 40])
-def test_time_windows(at: int | None, closed: Any, emit: str) -> None:
-    op = operator(sash.Time(8, closed=closed), emit=emit)
-    found = op.lookup({"k": ["b", "a", "nobody"]}, at=at).to_pydict()
-    now = 13 if at is None else at
-    for key, n, high in zip(found["k"], found["n"], found["high"], strict=True):
-        assert (n, high) == held(key, lambda t: CLOSED[closed](t, now))
-
-
-@pytest.mark.parametrize("emit", ["final", "eager"])
-def test_a_time_before_the_watermark_is_refused(emit: str) -> None:
-    """Elements that have left the windows since then are gone, so that a result could be wrong."""
-    op = operator(sash.Count(2), emit=emit)
-    assert op.watermark == 10
-    with pytest.raises(ValueError, match=r"lookup\(at=9\) is before the watermark, 10"):
-        op.lookup({"k": ["a"]}, at=9)
-
-
 def test_a_shorter_range_than_the_window() -> None:
     op = operator(sash.Time(8))
     found = op.lookup({"k": ["a"]}, last=2).to_pydict()
@@ -90,24 +70,6 @@ def test_every_kind_of_window(name: str) -> None:
     window, (n, high) = WINDOWS[name]
     found = operator(window).lookup({"k": ["a"]}).to_pydict()
     assert (found["n"], found["high"]) == ([n], [high])
-
-
-def test_a_lookup_changes_nothing() -> None:
-    asked, left_alone = operator(sash.Time(8)), operator(sash.Time(8))
-    before = asked.snapshot()
-    for key in ("a", "b", "nobody"):
-        asked.lookup({"k": [key]})
-        asked.lookup({"k": [key]}, at=11)
-    assert asked.snapshot() == before
-    assert asked.finish().equals(left_alone.finish())
-
-
-def test_keys_that_are_in_the_store_alone() -> None:
-    query = sash.Query(sash.Time(8), by="k", on="t", lateness=3, n=sash.count(), high=sash.max("x"))
-    store = MemoryStore()
-    query.operator(SCHEMA, store=store).process(data())
-    again = query.operator(SCHEMA, store=store)
-    assert again.lookup({"k": ["a", "b"]}).to_pydict() == operator(sash.Time(8)).lookup({"k": ["a", "b"]}).to_pydict()
 
 
 def test_what_is_no_key() -> None:
@@ -150,12 +112,6 @@ def test_an_eager_operator_answers_as_a_final_one(name: str, at: int | None, arg
     mine, theirs = (one.lookup(keys, at=at).to_pydict() for one in (eager, final))
     assert mine == theirs
     assert eager.snapshot() == before
-
-
-def test_an_eager_count_window_that_slides_in_time() -> None:
-    op = operator(sash.Count(2, every=sash.Time(4)), emit="eager")
-    found = op.lookup({"k": ["a"]}).to_pydict()  # [12, 16) is in progress
-    assert (found["n"], found["high"]) == ([2], [4])
 
 
 def test_a_shorter_range_of_an_eager_operator() -> None:
@@ -224,13 +180,3 @@ def test_with_a_store_it_answers_the_same(window: Any) -> None:
     keys = {"k": ["a", "b", "nobody"]}
     assert within.lookup(keys).equals(without.lookup(keys))
     assert sash.engine.Operator.restore(query, without.snapshot()).lookup(keys).equals(without.lookup(keys))
-
-
-@pytest.mark.parametrize("emit", ["final", "eager"])
-def test_a_key_whose_rows_are_all_later_has_empty_windows(emit: Any) -> None:
-    query = sash.Query(sash.Time(9), by="k", on="t", lateness=9, emit=emit, n=sash.count(), high=sash.max("t"))
-    operator = query.operator(pa.schema({"k": pa.string(), "t": pa.int64()}))
-    operator.process(pa.record_batch({"k": ["a", "b", "b"], "t": [10, 13, 14]}))
-    found = operator.lookup({"k": ["b", "a", "unknown", "b"]}, at=12).to_pydict()
-    assert found["n"] == [0, 1, 0, 0]
-    assert found["high"] == [None, 10, None, None]

@@ -12,8 +12,7 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.stores import MemoryStore
-from tests.shared.effort import THOROUGH, in_turn
+from tests.shared.effort import THOROUGH
 
 pytestmark = pytest.mark.compiled
 
@@ -60,18 +59,6 @@ def operator_of(name: str, text: bool) -> Operator:
     return query.operator(batch([0], 0, text).schema)
 
 
-def state_bytes(operator: Operator) -> int:
-    """The operator's `state_bytes`, which must equal the bytes of its parts."""
-    engine, backend = operator.backend.engine, operator.backend
-    aggregates = [aggregate for group in engine.groups for aggregate in group.aggregates]
-    parts = engine.table.nbytes + engine.keys.nbytes + backend.buffer.nbytes
-    parts += sum(assigner.arena.nbytes for assigner in engine.arena_assigners)
-    parts += sum(aggregate.values.nbytes for aggregate in aggregates)
-    parts += 0 if backend.emitter is None else backend.emitter.nbytes
-    assert operator.metrics.state_bytes == parts
-    return parts
-
-
 @pytest.mark.parametrize("text", [False, True], ids=["numbers", "text"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_memory_returns_after_a_burst_of_keys(name: str, text: bool) -> None:
@@ -82,13 +69,13 @@ def test_memory_returns_after_a_burst_of_keys(name: str, text: bool) -> None:
         for one in (operator, fresh):
             one.process(batch(range(LIVE), time, text))
     assert operator.metrics.keys == burst
-    most = state_bytes(operator)
+    most = operator.metrics.state_bytes
     for time in range(100, 120):
         for one in (operator, fresh):
             one.process(batch(range(LIVE), time, text))
     assert operator.metrics.keys == fresh.metrics.keys == LIVE
-    assert state_bytes(fresh) < most / 5
-    assert state_bytes(operator) < 1.5 * state_bytes(fresh)
+    assert fresh.metrics.state_bytes < most / 5
+    assert operator.metrics.state_bytes < 1.5 * fresh.metrics.state_bytes
 
 
 EAGER: dict[str, dict[str, Any]] = {
@@ -99,30 +86,27 @@ EAGER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "stored"), in_turn(EAGER, [False, True]))
-def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
+@pytest.mark.parametrize("name", EAGER)
+def test_memory_of_an_eager_operator_returns(name: str) -> None:
     """Memory shrinks after a burst of keys; results equal those of an operator without the burst."""
     arguments = dict(EAGER[name])
     windows = arguments.pop("windows")
     made = []
     for _ in range(2):
-        options = sash.Options(store=MemoryStore() if stored else None)
         aggregates = {"high": sash.max("k"), "newest": sash.last("s")}  # trees that other tests compile, too
-        query = sash.Query(
-            windows, by="k", on="t", lateness=5, emit="eager", options=options, **arguments, **aggregates
-        )
+        query = sash.Query(windows, by="k", on="t", lateness=5, emit="eager", **arguments, **aggregates)
         made.append(query.operator(batch([0], 0).schema))
     operator, fresh = made
     operator.process(batch(range(LIVE, 15_000), 1))
-    most = operator.backend.engine.nbytes
+    most = operator.metrics.state_bytes
     for time in range(2, 60, 3):
         found, expected = (one.process(batch(range(LIVE), time)) for one in made)
         columns = [column for column in expected.schema.names if column != "_row"]
         rows = [row for row in found.select(columns).to_pylist() if row["k"] < LIVE]
         assert rows == expected.select(columns).to_pylist()
     assert operator.metrics.keys == fresh.metrics.keys == LIVE
-    assert fresh.backend.engine.nbytes < most / 5
-    assert operator.backend.engine.nbytes < 2 * fresh.backend.engine.nbytes
+    assert fresh.metrics.state_bytes < most / 5
+    assert operator.metrics.state_bytes < 2 * fresh.metrics.state_bytes
     lasting = [one.process(batch(range(5), 58)) for one in made]  # late rows of keys that have rows
     assert lasting[0].num_rows == lasting[1].num_rows
 
@@ -135,7 +119,7 @@ def test_freed_slots_and_rings_are_used_again(name: str) -> None:
     sizes, keys = [], []
     for time in range(60):
         operator.process(batch(range(many * time, many * time + many), time, text=True))
-        sizes.append(state_bytes(operator))
+        sizes.append(operator.metrics.state_bytes)
         keys.append(operator.metrics.keys)
     assert max(keys) <= 12 * many
     assert max(sizes[20:]) < 1.5 * max(sizes[:20])
@@ -149,4 +133,4 @@ def test_a_ring_shrinks_after_a_burst_of_rows(name: str) -> None:
     for time in range(10, 60, 2):
         for one in (operator, fresh):
             one.process(batch([0, 1], time))
-    assert state_bytes(operator) < 1.5 * state_bytes(fresh)
+    assert operator.metrics.state_bytes < 1.5 * fresh.metrics.state_bytes

@@ -1,6 +1,7 @@
 """Decimals, durations and times in operators, compared with the reference: compiled and not, and at their limits."""
 
 import random
+import warnings
 from datetime import timedelta
 from decimal import Context, Decimal
 from typing import Any
@@ -70,6 +71,16 @@ def case(query: Query, kind: pa.DataType, count: int = 30) -> Case:
 def test_compared_with_the_reference(name: str, window: Any, emit: Any) -> None:
     query = Query(window, by="k", on="t", lateness=2, emit=emit, **aggregates(TYPES[name]))
     compare_with_reference(case(query, TYPES[name]), begin, resume)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["decimal128(34, 10)", "duration[s]"])
+def test_compiled_compared_with_the_reference(name: str) -> None:
+    asked = {key: one for key, one in aggregates(TYPES[name]).items() if key in ("total", "mean", "range")}
+    query = Query(Count(3), by="k", on="t", lateness=2, **asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that they run interpreted
+        compare_with_reference(case(query, TYPES[name]), begin, resume)
 
 
 def test_result_types_are_those_of_spark() -> None:

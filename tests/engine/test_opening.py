@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.state import buffer_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.envelopes import unwrapped
 from tests.shared.effort import THOROUGH
@@ -39,10 +38,9 @@ def _interpreted(interpreted_kernels: Any, interpreted_trees: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_pages() -> Iterator[None]:
     """Pages are dropped often."""
-    monkeypatch.setattr(buffer_pages, "ROWS", 2)
-    with small_buckets(1500, 4):
+    with small_buckets(1500, 4, 2):
         yield
 
 

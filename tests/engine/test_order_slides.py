@@ -9,6 +9,7 @@ from sash import Count, Query, Time
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume, steps_of, stream
 from tests.engine import test_small_pages as small
+from tests.shared.small_state import small_pages
 from tests.shared.streams import Case, sorted_by_key
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels", "interpreted_trees")
@@ -50,5 +51,5 @@ def test_changes_of_keys_that_expire(name: str) -> None:
 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_on_small_pages(name: str) -> None:
-    with small.small_pages(2):
+    with small_pages(2):
         compare_with_reference(case(WINDOWS[name], "rows", lateness=3), small.begin, small.resume)

@@ -5,7 +5,7 @@ pages         ▢▢▢▢         ▢▢▢▢▢▢▢▢▢▢▢▢▢▢▢
 a batch of 1,000 rows touches a few at the old end, a few at the young end, and the sums in between
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.state import durable as durable_state
 from tests.engine.counting import CountingStore
+from tests.shared.small_state import small_buckets
 
 pytestmark = pytest.mark.compiled  # many rows
 
@@ -51,6 +51,7 @@ class Stream:
 
 WINDOWS: dict[str, Callable[[int], Any]] = {
     "time": sash.Time,
+    "rows": sash.Count,
     "slides in time": lambda size: sash.Time(size, every=1),
     "slides in rows": lambda size: sash.Count(size, every=1),
 }
@@ -145,7 +146,14 @@ def test_a_batch_for_few_keys_reads_few_pages(many: CountingStore) -> None:
     assert len(store.touched) <= 10, "buckets of four keys and their segments, the header, pages of the buffer"
 
 
-def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _small_buckets() -> Iterator[None]:
+    with small_buckets(1 << 14, 400):
+        yield
+
+
+@pytest.mark.usefixtures("_small_buckets")
+def test_silent_keys_are_not_read_until_something_of_theirs_is_due() -> None:
     """Sessions of five keys end after 149, those of 20,000 others after 179; the clock is a key that continues.
 
     time      100        130        149 150        180
@@ -154,7 +162,6 @@ def test_silent_keys_are_not_read_until_something_of_theirs_is_due(monkeypatch: 
 
     Every call is made by a reopened operator: it knows only what it reads.
     """
-    monkeypatch.setattr(durable_state, "BUCKET", 1 << 14)
     store = CountingStore()
     query = sash.Query(sash.Session(49, every="close"), by="k", on="t", high=sash.max("x"))
 

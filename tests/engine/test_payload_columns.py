@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import operator as operators
 from sash.stores import MemoryStore
 
 KINDS = pa.array([0, 1, 0], pa.int8())
@@ -66,19 +65,3 @@ def test_a_payload_of_any_name_goes_through(name: str, emit: Any) -> None:
         assert sorted(zip(table["t"].to_pylist(), table[name].to_pylist(), strict=True)) == [
             (1, False), (2, True), (3, True)
         ]  # fmt: skip
-
-
-def test_a_stream_keeps_no_late_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted: nobody who has only the results can ask for them."""
-    made: list[Any] = []
-
-    class Watched(operators.Operator):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            made.append(self)
-
-    monkeypatch.setattr(operators, "Operator", Watched)
-    batches = iter([pa.record_batch({"t": [100]}), *[pa.record_batch({"t": [1]})] * 5])
-    for _ in sash.Query(2, on="t", lateness=1, n=sash.count()).run(batches):
-        assert made[0].progress.late_rows == ()
-    assert made[0].metrics.late == 5

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import sash
-import sash.engine as engine
 from sash import Count, Query, Time
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference, assert_same
@@ -58,7 +57,7 @@ def test_snapshots_stores_and_readers_continue(emit: Any) -> None:
         assert_same(mine, call(), by=["k"])
     broken = one.operator(ROWS.schema)
     broken.process(first)
-    again = engine.Operator.restore(one, broken.snapshot())
+    again = sash.engine.Operator.restore(one, broken.snapshot())
     assert again.process(second).equals(expected[1])
     store = MemoryStore()
     one.operator(ROWS.schema, store=store).process(first)

@@ -56,18 +56,6 @@ def alone(queries: sash.Queries) -> dict[str, Any]:
     return {name: query.operator() for name, query in queries.queries.items()}
 
 
-def test_queries_of_one_key_and_order_have_one_operator() -> None:
-    operator = some(other=sash.Query(2, on="t", lateness=2, n=sash.count())).operator()
-    assert [group.names for group in operator.groups] == [["both", "row", "slide"], ["other"]]
-    combined = operator.groups[0].operator
-    operator.process(STREAM[0])
-    assert [repr(one.window) for one in combined.bound_query.windows] == [
-        "Time(3)", "Count(2)", "Time(4, every=2)",
-    ]  # fmt: skip
-    names = [type(one.monoid).__name__ for one in combined.bound_query.aggregates]
-    assert sorted(names) == ["Count", "Count", "Max", "Mean"]  # the counts are of x, for min_periods, and of rows
-
-
 @pytest.mark.parametrize("key", ["lateness", "late", "forget", "by", "on", "emit", "options"])
 def test_queries_that_differ_run_together(key: str) -> None:
     changes: dict[str, Any] = {
@@ -202,54 +190,6 @@ def test_a_query_that_fails_leaves_all_unchanged() -> None:
     for batch in STREAM[1:]:
         found = operator.process(batch)
         agree(found, each, "process", batch)
-
-
-def test_a_store_that_fails_leaves_all_unchanged() -> None:
-    class Failing(MemoryStore):
-        fails = False
-
-        def put_many(self, pages: Any) -> None:
-            if self.fails:
-                raise OSError("disk full")
-            super().put_many(pages)
-
-    store = Failing()
-    queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
-    operator, each = queries.operator(store=store), alone(queries)
-    for number, batch in enumerate(STREAM):
-        store.fails = True
-        with pytest.raises(OSError, match="disk full"):
-            operator.process(batch, offset=number)
-        assert operator.offset == (number - 1 if number else None)
-        store.fails = False
-        found = operator.process(batch, offset=number)
-        agree(found, each, "process", batch)
-    operator = queries.operator(store=store)
-    agree(operator.finish(), each, "finish")
-
-
-def test_an_interrupt_after_the_commit_takes_back_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt while the second of two operators is notified that the call has succeeded."""
-    queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
-    operator, each = queries.operator(store=MemoryStore()), alone(queries)
-    agree(operator.process(STREAM[0], offset=0), each, "process", STREAM[0])
-    backend = operator.groups[0].operator.backend
-    committed = backend.committed
-
-    def interrupted() -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(backend, "committed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        operator.process(STREAM[1], offset=1)
-    assert backend.committed == committed
-    assert operator.offset == 1
-    for one in each.values():
-        one.process(STREAM[1])
-    for batch in STREAM[2:]:
-        agree(operator.process(batch), each, "process", batch)
-    agree(operator.finish(), each, "finish")
 
 
 def test_before_commit_sees_all_results_and_can_refuse_them() -> None:

@@ -1,6 +1,5 @@
 """Invalid queries are refused before any row is read, and the error names the argument."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -44,44 +43,6 @@ def test_what_does_not_fit_the_columns(asked: sash.Query, error: type[Exception]
     with pytest.raises(error, match=says):
         operator.process(batch(("a", 1, 1)))
     assert not store.pages
-
-
-@pytest.mark.parametrize(
-    ("window", "arguments", "says"),
-    [
-        (0, {}, "0"),
-        (-3, {}, "-3"),
-        (lambda: sash.Time(0), {}, "0"),
-        (lambda: sash.Time("0s"), {}, "0s"),
-        (lambda: sash.Time(-1), {}, "-1"),
-        (lambda: sash.Time(5, every=0), {}, "every"),
-        (lambda: sash.Time(5, every=-1), {}, "every"),
-        (lambda: sash.Count(5, every=0), {}, "every"),
-        (lambda: sash.Session(0), {}, "gap"),
-        (lambda: sash.Session(-1), {}, "gap"),
-        (lambda: sash.Delta("t", 0), {}, "size"),
-        (3, {"lateness": -1}, "lateness"),
-        (3, {"lateness": "-1s"}, "lateness"),
-        (3, {"forget": 0}, "forget"),
-        (3, {"forget": -1}, "forget"),
-        (3, {"ahead": -1}, "ahead"),
-        (3, {"lateness": math.nan}, "lateness"),
-        (3, {"lateness": math.inf}, "lateness"),
-        (3, {"late": "keep"}, "late"),
-        (3, {"emit": "soon"}, "emit"),
-        (sash.Session(3, every="close"), {"emit": "eager"}, "every='close'"),
-        (sash.Punctuation("p"), {"emit": "eager"}, "Punctuation"),
-        (sash.Time(4, every=2), {"late": "flag"}, "late='flag'"),
-        (sash.Time(4), {"on": None, "lateness": None}, "on="),
-        (3, {"on": None}, "lateness"),
-        ({"a": sash.Count(3), "b": sash.Count(3, every=2)}, {}, "cannot have both"),
-        (3, {"high": sash.approx_distinct("x")}, "sketch"),
-    ],
-    ids=lambda value: "made" if callable(value) else str(value),
-)
-def test_what_has_no_meaning(window: Any, arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=says):
-        query(window() if callable(window) else window, **arguments)
 
 
 def test_modes_that_are_none() -> None:

@@ -1,6 +1,6 @@
-"""Regression tests over many calls: no state is lost in an outage or kept forever, no result is emitted twice."""
+"""Regression tests over many calls: what was emitted, what is held, and what is never overwritten."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,14 +8,6 @@ import pytest
 
 import sash
 from sash.engine import Operator
-from sash.engine.emit.output import Output
-from sash.engine.keyed import step_data
-from sash.engine.keyed.arena import Arena
-from sash.engine.keyed.key_table import KeyTable
-from sash.engine.keyed.slot_table import SlotTable
-from sash.engine.revise.eager_rows import OrderedRows
-from sash.engine.revise.eager_state import EagerState
-from sash.kernels.loops import bound_kernel, loop_cache
 from sash.stores import MemoryStore, PageError
 from sash.testing import Reference
 
@@ -33,43 +25,6 @@ def rows(
     )
 
 
-class Flaky(MemoryStore):
-    """A store that cannot be reached while `away` is set."""
-
-    away = False
-
-    def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        if self.away:
-            raise ConnectionError("out of reach")
-        return super().get_many(ids)
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        if self.away:
-            raise ConnectionError("out of reach")
-        super().put_many(pages)
-
-    def delete_many(self, ids: Iterable[str]) -> None:
-        if self.away:
-            raise ConnectionError("out of reach")
-        super().delete_many(ids)
-
-
-def test_an_outage_loses_nothing() -> None:
-    """While the store cannot be read, nothing may be written, which would replace state that was not read."""
-    store = Flaky()
-    query = sash.Query(sash.Lifetime(), on="t", lateness=0, total=sash.sum("x"))
-    operator = Operator(query, rows([1]).schema, store=store)
-    operator.process(rows([1, 2, 3]))
-    store.away = True
-    for _ in range(2):
-        with pytest.raises(ConnectionError):
-            operator.process(rows([4]))
-    store.away = False
-    operator.process(rows([4]))
-    assert operator.finish()["total"].to_pylist()[-1] == 4
-    assert operator.metrics.rows_in == 4
-
-
 def test_what_cannot_be_opened_is_not_overwritten() -> None:
     store = MemoryStore()
     schema = rows([1]).schema
@@ -85,62 +40,6 @@ def test_what_cannot_be_opened_is_not_overwritten() -> None:
             other.process(rows([3]))
     assert empty.pages == store.pages == before
     assert other.metrics.rows_in == 0
-
-
-def test_changes_of_windows_without_a_value() -> None:
-    """Two empty windows have equal results, wherever they lie, so no change is emitted."""
-    query = sash.Query(sash.Time(3, closed="left"), on="t", emit="changes", lateness=0, m=sash.mean("x"))
-    batch = rows([0, 10, 20, 30, 40])
-    operator, reference = query.operator(batch.schema), Reference(query, batch.schema)
-    got = [operator.process(batch), operator.finish()]
-    expected = [reference.process(batch), reference.finish()]
-    assert [b.num_rows for b in got] == [b.num_rows for b in expected]
-
-
-@pytest.mark.parametrize(
-    "aggregates", [{"a": sash.max("x")}, {"m": sash.mean("x")}, {"a": sash.max("x"), "m": sash.mean("x")}]
-)
-def test_changes_of_windows_that_become_full(aggregates: dict[str, Any]) -> None:
-    """A null of an exact aggregate is a null, full or not; an inexact one also differs by being full, each window's."""
-    windows = {"2": sash.Count(2, full=True), "4": sash.Count(4, full=True)}
-    query = sash.Query(windows, on="t", emit="changes", lateness=0, **aggregates)
-    batches = [rows([t], values=[x]) for t, x in enumerate([None, None, None, None, None, 3, None, None, None, None])]
-    operator, reference = query.operator(batches[0].schema), Reference(query, batches[0].schema)
-    for batch in batches:
-        assert operator.process(batch).to_pylist() == reference.process(batch).to_pylist()
-        operator = Operator.restore(query, operator.snapshot())
-    assert operator.finish().to_pylist() == reference.finish().to_pylist()
-
-
-def test_emitted_results_are_kept_once() -> None:
-    query = sash.Query(sash.Time(5), by="k", on="t", emit="changes", lateness=0, high=sash.max("x"))
-    operator = query.operator(rows([1]).schema)
-    operator.process(rows([1, 1], ["a", "b"]))
-    sizes = []
-    for w in range(10, 40):
-        operator.advance(w)
-        sizes.append(operator.metrics.state_bytes)
-    assert max(sizes) < 2 * min(sizes)
-
-
-@pytest.mark.parametrize("forget", [None, 10])
-def test_keys_that_have_expired_go_though_others_of_their_bucket_stay(forget: int | None) -> None:
-    window = sash.Time(10) if forget is None else sash.Lifetime()
-    query = sash.Query(window, by="k", on="t", lateness=0, forget=forget, n=sash.count())
-    operator = query.operator(rows([1]).schema)
-    for tick in range(60):
-        operator.process(rows([tick] * 20, [f"{tick}.{i}" for i in range(20)]))
-    assert operator.metrics.keys <= 20 * 14
-
-
-@pytest.mark.parametrize("window", [sash.Time(5), sash.Session(3, every="close"), sash.Time(4, every=2)])
-def test_expired_keys_go_with_their_emitted_results(window: Any) -> None:
-    query = sash.Query(window, by="k", on="t", emit="changes", lateness=0, forget=10, n=sash.count())
-    operator = query.operator(rows([1]).schema)
-    operator.process(rows([1, 2, 3], ["a", "b", "c"]))
-    operator.advance(100)
-    operator.advance(101)
-    assert operator.metrics.keys == 0
 
 
 def test_dictionaries_grow_beyond_what_one_batch_indexes() -> None:
@@ -169,28 +68,6 @@ def test_another_emission_forgets_what_was_emitted() -> None:
     assert resumed.process(rows([1, 2, 30])).num_rows == 2
 
 
-def test_an_eager_call_that_failed_has_emitted_nothing() -> None:
-    store = Flaky()
-    query = sash.Query(sash.Time(5), by="k", on="t", lateness=5, emit="eager", n=sash.count())
-    operator = Operator(query, rows([1]).schema, store=store)
-    operator.process(rows([1]))
-    put, store.put_many = store.put_many, None  # type: ignore[assignment, method-assign]
-    with pytest.raises(TypeError):
-        operator.process(rows([2], ["b"]))
-    store.put_many = put  # type: ignore[method-assign]
-    operator.advance(3)
-    emitted = operator.process(rows([4], ["b"]))
-    assert emitted.select(["t", "_row", "_revision"]).to_pydict() == {"t": [4], "_row": [1], "_revision": [0]}
-
-
-def test_early_slides_in_rows_are_kept_until_they_are_final() -> None:
-    query = sash.Query(sash.Count(3, every=2), by="k", on="t", lateness=2, emit="eager", n=sash.count())
-    operator = query.operator(rows([1]).schema)
-    operator.process(rows(range(2000)))
-    operator.advance(10_000)
-    assert operator.metrics.elements <= 3
-
-
 def test_nanoseconds_in_lists_change() -> None:
     times = pa.array([1, 2, 3]).cast(pa.timestamp("ns"))
     batch = pa.record_batch({"t": pa.array([1, 2, 3]), "ns": times})
@@ -209,27 +86,16 @@ def test_elements_of_large_keys_are_counted_while_they_are_silent() -> None:
 
 
 @pytest.mark.parametrize("window", [sash.Time(4), sash.Time(4, every=2)], ids=str)
-def test_the_last_key_of_many_sorted_rows_stays_open(window: sash.Window, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_key_of_many_sorted_rows_stays_open(window: sash.Window) -> None:
     """Many rows are processed in the order of slots, which are reused: the last row may not be of the last slot."""
-    monkeypatch.setattr(step_data, "ORDERED", 4)
     query = sash.Query(window, by="k", on="t", total=sash.sum("x"))
-    given = rows([t for _ in "abcdefghijkl" for t in range(6)], [k for k in "abcdefghijkl" for _ in range(6)])
+    given = rows([t for _ in "abcdefghijkl" for t in range(500)], [k for k in "abcdefghijkl" for _ in range(500)])
     found = []
-    for size in (given.num_rows, 20, 13, 7):
+    for size in (given.num_rows, 4800, 1300):
         operator = query.operator(given.schema, mode="sorted")
         batches = [operator.process(given.slice(at, size)) for at in range(0, given.num_rows, size)]
         found.append(pa.Table.from_batches([*batches, operator.finish()]).sort_by([("k", "ascending")]).to_pylist())
     assert all(one == found[0] for one in found)
-
-
-@pytest.mark.parametrize("mode", ["rows", "sorted"])
-def test_rows_after_the_end_are_refused_where_nothing_is_late(mode: str) -> None:
-    query = sash.Query(3, by="k", n=sash.count())
-    operator = query.operator(rows([1]).schema, mode=mode)
-    operator.process(rows([1]))
-    operator.finish()
-    with pytest.raises(ValueError, match=r"finish\(\)"):
-        operator.process(rows([2]))
 
 
 @pytest.mark.usefixtures("interpreted_kernels")
@@ -242,95 +108,3 @@ def test_changes_of_an_inexact_sum_do_not_depend_on_whether_it_compiles() -> Non
     times = [batch.column("t").to_pylist() for batch in found]
     assert times == [batch.column("t").to_pylist() for batch in expected]
     assert [time for batch in times for time in batch] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-def test_a_call_that_has_succeeded_does_not_fail_for_want_of_memory(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are moved into smaller arrays, which takes memory, when the call can no longer be undone."""
-    query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
-    given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
-    operator, free = query.operator(given[0].schema), query.operator(given[0].schema)
-    engine: Any = operator.backend.engine
-    release, refused = getattr(engine, "release", None), 0
-
-    def no_memory() -> None:
-        nonlocal refused
-        refused += 1
-        raise MemoryError
-
-    for batch in given:
-        with monkeypatch.context() as patch:
-            if emit == "eager":
-                patch.setattr(engine, "compact", no_memory)
-            else:  # the first call of it belongs to the step
-                patch.setattr(engine, "release", lambda: (patch.setattr(engine, "release", no_memory), release()))
-            assert operator.process(batch).equals(free.process(batch))
-    assert refused == len(given)
-    assert operator.finish().equals(free.finish())
-
-
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-def test_an_interrupt_when_a_call_has_succeeded_takes_nothing_back(
-    emit: Any, stored: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The results are lost, but the rows are in the state and are counted."""
-    query = sash.Query(sash.Time(4), by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"))
-    given = [rows([3 * i, 3 * i + 1], ["a", "b"]) for i in range(4)]
-    schema = given[0].schema
-    operator, free = query.operator(schema, store=MemoryStore() if stored else None), query.operator(schema)
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    for batch in given[:-1]:
-        with monkeypatch.context() as patch:
-            patch.setattr(operator.backend, "committed", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                operator.process(batch)
-        free.process(batch)
-        assert operator.metrics.rows_in == free.metrics.rows_in
-    assert operator.process(given[-1]).equals(free.process(given[-1]))
-    assert operator.finish().equals(free.finish())
-
-
-FAILING = {
-    "keys": ((KeyTable, "_extend"),),
-    "journal": ((SlotTable, "save"), (EagerState, "save")),
-    "space": ((Arena, "_grow"), (OrderedRows, "reserve")),
-    "results": ((Output, "final"), (Output, "typed")),
-}
-"""Where memory runs out, in the order of a call: in the live engine, and in the eager one."""
-
-
-@pytest.mark.parametrize("emit", ["final", "changes", "eager"])
-@pytest.mark.parametrize("place", FAILING)
-def test_a_first_call_that_fails_is_undone_without_new_kernels(
-    emit: Any, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If memory has run out, LLVM aborts the process when a kernel is loaded."""
-    query = sash.Query(sash.Time(4), by="k", on="t", lateness=0, emit=emit, total=sash.sum("x"))
-    batch, loaded = rows(list(range(100)), [f"key {i}" for i in range(100)]), list[str]()
-    expected = query.operator(batch.schema).process(batch)
-    monkeypatch.setattr(loop_cache, "_loops", {})  # as in a new process
-    operator = query.operator(batch.schema)
-    load = bound_kernel.machine_code
-
-    def recorded(kernel: Any, *arguments: Any) -> Any:
-        loaded.append(kernel.__name__)
-        return load(kernel, *arguments)
-
-    with monkeypatch.context() as patch:
-
-        def no_memory(*_: Any) -> None:
-            patch.setattr(loop_cache, "machine_code", recorded)
-            patch.setattr(bound_kernel, "machine_code", recorded)
-            raise MemoryError
-
-        for owner, name in FAILING[place]:
-            patch.setattr(owner, name, no_memory)
-        with pytest.raises(MemoryError):
-            operator.process(batch)
-        assert operator.metrics.keys == 0
-    assert loaded == []
-    assert operator.process(batch).sort_by("t").equals(expected.sort_by("t"))

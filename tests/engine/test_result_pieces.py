@@ -14,8 +14,8 @@ import sash
 from sash import Count, Query, Time
 from sash.engine import Operator, result_pieces
 from sash.engine.result_pieces import advance_pieces
-from sash.state import buffer_pages
 from sash.stores import MemoryStore
+from tests.shared.small_state import small_buckets
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64()})
 LAST: dict[str, Any] = {"by": "k", "on": "t", "lateness": 5, "high": sash.max("x"), "n": sash.count()}
@@ -34,12 +34,13 @@ WHOLE = ("changes", "forgetting")
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(result_pieces, "PIECE", 40)
     monkeypatch.setattr(result_pieces, "FIRST", 3)
     monkeypatch.setattr(result_pieces, "ROWS", 40)
     monkeypatch.setattr(result_pieces, "A_KEY", 1)
-    monkeypatch.setattr(buffer_pages, "ROWS", 30)
+    with small_buckets(1 << 14, 400, 30):
+        yield
 
 
 def rows(number: int, keys: int = 60, count: int = 300) -> pa.RecordBatch:

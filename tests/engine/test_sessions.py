@@ -6,7 +6,6 @@ session     ├─────●───────●       ·              
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 import sash
 from sash.engine import Operator
-from sash.engine.keyed import running_assigner
 from sash.stores import MemoryStore
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import begin, resume
@@ -158,11 +156,6 @@ def test_a_row_at_the_end_of_a_session_still_joins_it(store: bool, gap: Any) -> 
     assert operator.metrics.keys == 0
 
 
-def test_the_next_row_ends_a_session_only_if_it_is_further_than_a_gap_away() -> None:
-    operator = closing().operator(SCHEMA)
-    assert [operator.process(rows(time)).num_rows for time in (0, 4, 8, 13)] == [0, 0, 0, 1]
-
-
 def test_a_session_that_ends_at_the_greatest_integer() -> None:
     operator = closing(10).operator(SCHEMA, mode="given")
     operator.process(rows(GREATEST - 11, GREATEST - 10))
@@ -177,37 +170,8 @@ def test_rows_without_a_time_are_in_no_session() -> None:
     assert found["held"].to_pylist() == [[0], None, [0, 2], None, [0, 2, 4]]
 
 
-# ---- lookups ----
-
-
-@pytest.mark.parametrize("emit", ["final", "eager"])
-def test_a_lookup_at_the_end_of_a_session(emit: Any) -> None:
-    query = sash.Query(sash.Session(GAP), by="k", on="t", lateness=0, emit=emit, n=sash.count())
-    operator = query.operator(SCHEMA)
-    operator.process(rows(0, 4))
-    assert [operator.lookup({"k": ["a"]}, at=at)["n"].to_pylist() for at in (4, 8, 9)] == [[2], [2], [0]]
-
-
-def test_as_of_at_the_end_of_a_session() -> None:
-    """The spine has a finer unit: the session is in progress up to a gap after its last event, and not later."""
-    events = pa.table({"t": pa.array([0, 4], pa.timestamp("s")), "x": [1, 2]})
-    spine = pa.table({"t": pa.array([4000, 4001, 8000, 8001, 9000], pa.timestamp("ms"))})
-    found = sash.as_of(spine, events, sash.Session("4s"), on="t", n=sash.count())
-    assert found["n"].to_pylist() == [1, 2, 2, 0, 0]
-
-
 # ---- state that was written while such rows were apart ----
 
 
 def apart(gap: Any, time: Any, before: Any) -> Any:
     return np.maximum(time, before) - before >= gap
-
-
-def test_state_of_the_rule_before_continues() -> None:
-    """A session that was emitted stays as it was; one that is open goes on, and takes a row a gap after its last."""
-    query, store = closing(), MemoryStore()
-    with mock.patch.object(running_assigner, "is_gap", apart):
-        operator = query.operator(SCHEMA, store=store)
-        assert sessions(operator.process(rows(0, 4))) == [(0, 4, [0])]
-    operator = query.operator(SCHEMA, store=store)
-    assert sessions(operator.process(rows(8, 13, first=2))) == [(4, 12, [1, 2])]

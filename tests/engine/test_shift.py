@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine import Operator
-from sash.stores import MemoryStore, PageError
+from sash.stores import MemoryStore
 from tests.engine.lookup_cases import SCHEMA, batch, play
 
 ROWS = [("a", 1, 3), ("b", 2, 8), ("a", 5, 1), ("a", 5, 7), ("b", 9, 2), ("a", 12, None), ("a", 13, 4)]
@@ -37,21 +36,6 @@ def test_a_lookup_moves_the_window_of_a_time(shift: int, closed: Any, at: int | 
     assert found == [held or None]
 
 
-@pytest.mark.parametrize(
-    ("shift", "at", "held"), [(-1, 13, [1, 7]), (-2, 13, [3, 1, 7]), (-4, 13, [3]), (-1, 12, [3, 1, 7])]
-)
-def test_a_lookup_moves_the_window_of_rows(shift: int, at: int, held: list[int]) -> None:
-    assert operator(sash.Count(3, shift=shift)).lookup({"k": ["a"]}, at=at)["held"].to_pylist() == [held]
-
-
-def test_results_continue_after_a_lookup() -> None:
-    op = operator(sash.Time(8, shift=-4))
-    for at in (40, 13, 30):
-        op.lookup({"k": ["a", "b"]}, at=at)
-    found = [op.process(batch(("a", 17, 9), ("a", 30, 1))), op.finish()]
-    assert pa.Table.from_batches(found)["held"].to_pylist() == [[3, 1, 7], [1, 7], [4], None]
-
-
 def test_rows_are_kept_until_the_last_window_has_passed_them() -> None:
     op = sash.Query(sash.Time(2, shift=-5), by="k", on="t", lateness=0, n=sash.count()).operator(SCHEMA)
     counts = []
@@ -72,30 +56,6 @@ def test_a_row_is_kept_for_many_rows() -> None:
     assert found[300:302] == [[0], [0, 1]]
     assert found[999] == [698, 699]
     assert op.metrics.elements == 302
-
-
-def test_state_of_another_shift_is_refused() -> None:
-    store = MemoryStore()
-    sash.Query(sash.Count(3, shift=-1), by="k", n=sash.count()).operator(SCHEMA, store=store).process(batch(*ROWS))
-    with pytest.raises(PageError):
-        sash.Query(sash.Count(3, shift=-2), by="k", n=sash.count()).operator(SCHEMA, store=store)
-
-
-@pytest.mark.parametrize("emit", ["final", "changes"])
-def test_through_a_store(emit: Any) -> None:
-    windows = {"a": sash.Time(4, shift=-3), "b": sash.Count(2, shift=-2), "c": sash.Time(3)}
-    query = sash.Query(windows, by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"), n=sash.count())
-    rows = [("ab"[i % 3 % 2], i - i % 4, i % 7) for i in range(60)]
-    whole = query.operator(SCHEMA)
-    expected = [whole.process(batch(row)).to_pylist() for row in rows]
-    store = MemoryStore()
-    for row, result in zip(rows, expected, strict=True):
-        assert query.operator(SCHEMA, store=store).process(batch(row)).to_pylist() == result
-
-
-def test_a_key_restarts_without_its_old_rows() -> None:
-    play(sash.Time(20, shift=-3), "rows", batch(*ROWS), batch(("a", 30, 5), ("a", 34, 6)), forget=6)
-    play(sash.Count(4, shift=-2), "rows", batch(*ROWS), batch(("a", 30, 5), ("a", 34, 6), ("a", 35, 6)), forget=6)
 
 
 # ---- windows that end after their row ----
@@ -172,19 +132,6 @@ def test_other_windows_keep_the_results_of_their_row() -> None:
     assert found["held_last"].to_pylist() == [[1], [1, 2], [2, 4]]
 
 
-@pytest.mark.parametrize("emit", ["final", "changes"])
-def test_waiting_rows_are_in_the_store(emit: Any) -> None:
-    windows = {"a": sash.Time(4, shift=3), "b": sash.Count(2, shift=1), "c": sash.Time(3), "d": sash.Lifetime()}
-    query = sash.Query(windows, by="k", on="t", lateness=2, emit=emit, total=sash.sum("x"), n=sash.count())
-    rows = [("ab"[i % 3 % 2], i - i % 4, i % 7) for i in range(60)]
-    whole, store = query.operator(SCHEMA), MemoryStore()
-    for row in rows:
-        stored = query.operator(SCHEMA, store=store)
-        assert stored.process(batch(row)).to_pylist() == whole.process(batch(row)).to_pylist()
-    whole = Operator.restore(query, whole.snapshot())
-    assert query.operator(SCHEMA, store=store).finish().to_pylist() == whole.finish().to_pylist()
-
-
 def test_state_of_a_run_that_waits() -> None:
     """A key with many rows has pages that are written once, and its rows leave one by one."""
     query = sash.Query(sash.Count(3, shift=9000), n=sash.count(), s=sash.sum("x"))
@@ -207,24 +154,6 @@ def test_rows_that_have_left_leave_memory() -> None:
         op.process({"s": [f"{i}-{j}" * 10 for j in range(1000)]})
     assert op.metrics.state_bytes < 3_000_000
     assert len(op.finish()) == 1
-
-
-def test_a_call_that_fails_lets_rows_wait_again() -> None:
-    def lift(x: int) -> int:
-        if x == 13:
-            raise ValueError("thirteen")
-        return x
-
-    bad = sash.monoid(identity=0, lift=lift, combine=lambda a, b: a + b, name="bad")
-    op = sash.Query(sash.Count(2, shift=1), by="k", on="t", lateness=0, total=bad("x")).operator(SCHEMA)
-    op.process(batch(("a", 1, 1), ("a", 2, 2), ("b", 3, 5)))
-    before = op.snapshot()
-    with pytest.raises(ValueError, match="thirteen"):
-        op.process(batch(("a", 4, 3), ("a", 5, 13), ("b", 9, 1)))
-    assert op.snapshot() == before
-    found = [op.process(batch(("a", 4, 3), ("a", 5, 4))), op.finish()]
-    rows = pa.Table.from_batches(found).to_pylist()
-    assert [row["total"] for row in rows if row["k"] == "a"] == [5, 7, 4]
 
 
 def test_an_error_names_the_row_whose_window_fails() -> None:

@@ -7,9 +7,6 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.engine.keyed import pane_assigner
-from sash.kernels.loops.window_loops import due_slides
-from sash.stores import PageError
 
 pytestmark = pytest.mark.usefixtures("interpreted_kernels")
 
@@ -60,29 +57,6 @@ def test_by_the_calendar() -> None:
         assert as_rows([one[name] for one in found]) == as_rows(run_steps(query.operator(), [rows]))
 
 
-def test_slides_are_found_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    run = pane_assigner.call_loop
-
-    def counted(kernel: Any, meaning: Any, arguments: Any) -> Any:
-        if kernel is due_slides:
-            calls.append(len(arguments[6]))
-        return run(kernel, meaning, arguments)
-
-    monkeypatch.setattr(pane_assigner, "call_loop", counted)
-    operator = sash.Queries(**several().queries, other=several(every=3).queries["s12"]).operator()
-    operator.process(batches(3)[0].slice(0, 12))
-    assert sorted(calls) == [1, len(SIZES)]
-
-
-def test_equal_slides_have_their_keys_and_ends_in_common() -> None:
-    found = several(sizes=(20, 30)).operator().process(batches(3)[0])
-    first, second = found["s20"], found["s30"]
-    for name in ("k", "window_end"):
-        assert first[name].buffers()[-1].address == second[name].buffers()[-1].address
-    assert first["window_start"].to_pylist() != second["window_start"].to_pylist()
-
-
 def test_more_slides_than_there_is_room_for() -> None:
     """A call finds slides for which its arrays are too short: it continues where they were full."""
     queries = several(every=1, sizes=(3, 50, 400))
@@ -94,17 +68,9 @@ def test_more_slides_than_there_is_room_for() -> None:
         assert as_rows([one[name] for one in found]) == as_rows(run_steps(query.operator(), given))
 
 
-def test_a_longest_window_that_lacks_slides_of_others() -> None:
-    """No query makes such state: it is refused, and the operator does not change."""
-    operator: Any = several().operator()
-    *first, last = batches(3)
-    for batch in first:
-        operator.process(batch)
-    engine = operator.groups[0].operator.backend.engine
-    (assigner,) = engine.assigners
-    _, _, number = assigner.columns(assigner.of_slide[0][0])
-    assigner.arena.heads[engine.live, number] += 3
-    with pytest.raises(PageError, match="a slide that a longer one of the same slides has not"):
-        operator.process(last)
-    assigner.arena.heads[engine.live, number] -= 3
-    assert operator.process(last) == run_steps(several().operator(), [*first, last])[2]
+def test_equal_slides_have_their_keys_and_ends_in_common() -> None:
+    found = several(sizes=(20, 30)).operator().process(batches(3)[0])
+    first, second = found["s20"], found["s30"]
+    for name in ("k", "window_end"):
+        assert first[name].buffers()[-1].address == second[name].buffers()[-1].address
+    assert first["window_start"].to_pylist() != second["window_start"].to_pylist()

@@ -5,25 +5,23 @@ pages here       2 elements make a segment         buckets of a few rows, pages 
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
 
 import sash
 from sash import Count, Delta, Lifetime, Policy, Session, Time
 from sash.engine import Operator
-from sash.state import buffer_pages
 from sash.stores import MemoryStore
 from tests.behaviour.differential import compare_with_reference
 from tests.behaviour.test_operator import plain_case
-from tests.shared.effort import in_turn
+from tests.shared.effort import in_turn, seldom
 from tests.shared.queries import FromHigh, KeepLast
-from tests.shared.small_state import small_buckets
-from tests.shared.streams import Case, StreamStep, sorted_by_key, split
+from tests.shared.small_state import small_pages
+from tests.shared.streams import Case, StreamStep, cases, sorted_by_key, split
 
 WINDOWS: dict[str, Any] = {
     "time": Time(25),
@@ -39,20 +37,15 @@ WINDOWS: dict[str, Any] = {
     "slides": Time(25, every=2),
     "slides right": Time(25, every=4, closed="right"),
     "slides no multiple": Time(23, every=5),
+    "count": Count(11),
+    "count full": Count(11, full=True),
+    "count by time": Count(11, every=Time(4)),
+    "two": {"a": Count(11), "b": Time(25)},
     "counted": Count(11, every=2),
     "counted full": Count(11, every=3, full=True),
     "sessions": Session(4, every="close"),
     "lifetime by time": Lifetime(every=Time(4)),
 }
-
-
-@contextmanager
-def small_pages(elements: int) -> Iterator[None]:
-    """Make pages so small that all state takes many of them."""
-    with pytest.MonkeyPatch.context() as patch, small_buckets(600, elements):
-        patch.setattr(buffer_pages, "ROWS", 3)
-        patch.setattr(buffer_pages, "MERGE", 3)
-        yield
 
 
 class Reopened:
@@ -160,6 +153,17 @@ def test_every_emission(window: Any, emit: str) -> None:
     for mode in ("rows", "given"):
         with small_pages(2):
             compare_with_reference(small_case(window, mode, 3, emit=emit), begin, resume)
+
+
+@pytest.mark.usefixtures("interpreted_trees")
+@pytest.mark.parametrize("merged", [2, seldom(4)])
+def test_eager_queries_reopened_before_each_call(merged: int) -> None:
+    @given(cases(emits=("eager",), modes=("rows", "given")))
+    def agrees(case: Case) -> None:
+        with small_pages(2, merged):
+            compare_with_reference(case, begin, resume)
+
+    agrees()
 
 
 @pytest.mark.parametrize("window", [Time(25), Time(25, every=2), Count(11, every=2), Session(4), Lifetime()], ids=repr)

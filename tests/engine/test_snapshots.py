@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore, PageError
-from tests.engine.lookup_cases import MODES, SCHEMA, batch, query, to_the_end
+from tests.engine.lookup_cases import MODES, SCHEMA, batch, query
 
 
 def some_state(mode: str = "rows", **arguments: Any) -> tuple[sash.Query, Operator]:
@@ -16,14 +15,6 @@ def some_state(mode: str = "rows", **arguments: Any) -> tuple[sash.Query, Operat
     operator = asked.operator(mode=mode, store=MemoryStore())
     operator.process(batch(("a", 1, 2), ("a", 8, 3), ("a", 1, 4), ("b", 9, 1)))
     return asked, operator
-
-
-def test_a_snapshot_of_other_columns_is_refused() -> None:
-    _, operator = some_state()
-    with pytest.raises(PageError, match=r"aggregate high: .*; its columns do not match: .*'price'"):
-        Operator.restore(sash.Query(4, high=sash.max("price")), operator.snapshot())
-    with pytest.raises(PageError, match=r"page 'header' was written by another query"):
-        query(sash.Time(4)).operator(SCHEMA.set(2, pa.field("x", pa.int32())), store=operator.store)
 
 
 def test_the_late_policy_may_change_between_snapshots() -> None:
@@ -57,14 +48,3 @@ def test_a_snapshot_is_bytes(data: Any) -> None:
 def test_bytes_that_are_no_snapshot(data: bytes) -> None:
     with pytest.raises(PageError, match=r"the snapshot (was not written by sash|is truncated)"):
         Operator.restore(query(3), data)
-
-
-def test_a_damaged_page_of_a_store_is_named() -> None:
-    for spoil in (lambda data: data[:-9], lambda data: data[:-9] + b"\7" + data[-8:]):
-        asked, operator = some_state(mode="given")
-        operator.advance(4)
-        (name,) = [name for name in operator.store.pages if name.startswith("b")]
-        operator.store.pages[name] = spoil(operator.store.pages[name])
-        again = asked.operator(SCHEMA, mode="given", store=operator.store)
-        with pytest.raises(PageError, match=rf"page '{name}' is (truncated|damaged)"):
-            to_the_end(again, batch(("a", 9, 1)))

@@ -12,6 +12,7 @@ import pytest
 import sash
 from sash.engine import Operator
 from sash.stores import MemoryStore
+from tests.engine.counting import Elsewhere
 from tests.testing.stream_text import SCHEMA, rows
 
 
@@ -32,11 +33,6 @@ def test_a_query_runs_on_an_iterator() -> None:
     batches = list(found)
     assert [times(one) for one in batches] == [[1], [2], [3, 3], [5]]
     assert [row["held"] for one in batches for row in one.to_pylist()] == [[0], [0, 1], [1, 2], [3], [2, 4]]
-
-
-def test_a_row_leaves_a_time_window_when_it_is_as_old_as_the_window_is_long() -> None:
-    (found, _) = query(sash.Time(2)).run(iter([rows("1 2 3 b3 5 6")]))
-    assert [row["held"] for row in found.to_pylist()] == [[0], [0, 1], [1, 2], [3], [4]]
 
 
 def test_an_operator_runs_on_batches() -> None:
@@ -73,14 +69,6 @@ def test_a_row_behind_ends_the_stream() -> None:
         next(found)
 
 
-def test_a_table_is_taken_as_one_batch() -> None:
-    table = pa.Table.from_batches([rows("1 2"), rows("3", 2)])
-    operator = query().operator()
-    assert times(operator.process(table)) == [1, 2]
-    assert times(operator.process(table.slice(0, 0))) == []
-    assert operator.process(pa.Table.from_batches([rows("4", 3)])).to_pylist()[0]["held"] == [1, 2]
-
-
 @pytest.mark.parametrize("call", ["finish", "late_rows", "snapshot"])
 def test_calls_before_the_columns_are_known(call: str) -> None:
     operator = query().operator()
@@ -92,36 +80,6 @@ def test_calls_before_the_columns_are_known(call: str) -> None:
 
 
 # ---- advance ----
-
-
-def test_advance_gives_what_has_become_final() -> None:
-    operator = query(lateness=0).operator(SCHEMA, mode="given")
-    operator.process(rows("1 3 5 b4"))
-    assert times(operator.advance(1)) == []
-    assert times(operator.advance(4)) == [1, 3]
-    assert times(operator.advance(2)) == []
-    assert operator.watermark == 4
-    assert times(operator.process(rows("4 3", 4))) == []
-    assert times(operator.late_rows()) == [3]
-    assert times(operator.finish()) == [4, 4, 5]
-
-
-def test_in_mode_given_rows_do_not_move_the_watermark() -> None:
-    operator = query(lateness=0).operator(SCHEMA, mode="given")
-    operator.process(rows("9 3 7"))
-    assert operator.watermark is None
-    assert times(operator.finish()) == [3, 7, 9]
-
-
-def test_in_mode_rows_advance_and_rows_move_it_together() -> None:
-    operator = query(lateness=3).operator(SCHEMA)
-    operator.process(rows("9"))
-    assert operator.watermark == 6
-    operator.advance(8)
-    assert times(operator.process(rows("10 7 8", 1))) == []
-    assert (operator.watermark, operator.metrics.late) == (8, 1)
-    operator.process(rows("12", 4))
-    assert operator.watermark == 9
 
 
 DAY = dt.datetime(2024, 5, 1)
@@ -246,18 +204,6 @@ def test_ahead_in_mode_sorted_keeps_the_rows() -> None:
 # ---- forget ----
 
 
-def test_an_expired_key_starts_over_and_leaves_no_trace() -> None:
-    operator = query(100, forget=5).operator(SCHEMA)
-    operator.process(rows("a1 b2 a3"))
-    assert operator.metrics.keys == 2
-    found = operator.process(rows("b7 a9", 3))
-    assert [(row["k"], row["held"]) for row in found.to_pylist()] == [("a", [0, 2]), ("b", [1, 3])]
-    found = operator.process(rows("a20 a21", 5)).to_pylist()
-    assert [(row["k"], row["held"]) for row in found] == [("a", [4]), ("a", [5])]
-    assert operator.metrics.keys == 1, "b has been silent for longer than 5"
-    assert operator.metrics.elements == 2
-
-
 @pytest.mark.parametrize("store", [False, True])
 def test_a_session_that_forget_expires_is_emitted_when_its_key_starts_over(store: bool) -> None:
     #   a  1   3           9  11       gap 7, forget 4: W passes 9 with b's row at 10
@@ -272,16 +218,6 @@ def test_a_session_that_forget_expires_is_emitted_when_its_key_starts_over(store
     found.append(operator.finish().to_pylist())
     held = [sorted((row["window_end"], row["held"]) for row in one) for one in found]
     assert held == [[], [(8, [1])], [(10, [0, 2])], [], [(17, [4]), (18, [3, 5])]]
-
-
-def test_forget_is_exact_across_snapshots() -> None:
-    asked = query(sash.Lifetime(), forget=5)
-    operator, found = asked.operator(SCHEMA), []
-    for i, text in enumerate(["a1", "a6", "a12", "a13"]):
-        found += operator.process(rows(text, i)).to_pylist()
-        operator = Operator.restore(asked, operator.snapshot())
-    found += operator.finish().to_pylist()
-    assert [row["held"] for row in found] == [[0], [0, 1], [2], [2, 3]]
 
 
 # ---- late rows ----
@@ -323,13 +259,6 @@ def test_two_operators_of_one_snapshot_do_not_share() -> None:
 
 
 def test_a_snapshot_of_a_store_elsewhere_is_refused() -> None:
-    class Elsewhere:
-        def __init__(self) -> None:
-            self.inner = MemoryStore()
-            self.get_many, self.put_many = self.inner.get_many, self.inner.put_many
-            self.delete_many, self.scan = self.inner.delete_many, self.inner.scan
-            self.close = self.inner.close
-
     operator = query().operator(SCHEMA, store=Elsewhere())
     operator.process(rows("1 2"))
     with pytest.raises(TypeError, match=r"the state is in the store .*Elsewhere.*: open an operator"):

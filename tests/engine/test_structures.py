@@ -12,7 +12,6 @@ from sash import monoids as m
 from sash.aggregators.catalogue import CATALOGUE, IN_ORDER
 from sash.engine import Operator
 from sash.plan import planner
-from sash.stores import PageError
 from sash.testing.compare import as_rows, assert_same
 from tests.behaviour.differential import compare_with_reference
 from tests.shared.effort import THOROUGH, in_turn
@@ -337,11 +336,3 @@ def test_the_row_that_fails_is_named_where_rows_are_taken_slot_by_slot() -> None
     operator = Query(2, by="k", average=sash.mean("i"), total=sash.sum("i")).operator()
     with pytest.raises(OverflowError, match=r"the aggregate 'total' failed .* at row .*'at': 7004"):
         operator.process(data)
-
-
-def test_state_of_a_query_that_shares_differently_is_refused() -> None:
-    data = pa.record_batch({"i": [1, 2, 3]})
-    apart = Query(2, total=sash.sum("i"), high=sash.max("i")).operator(data.schema)
-    apart.process(data)
-    with pytest.raises(PageError):
-        Operator.restore(Query(2, total=sash.sum("i"), high=sash.mean("i")), apart.snapshot())

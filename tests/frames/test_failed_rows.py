@@ -8,24 +8,7 @@ import pyarrow.compute
 import pytest
 
 import sash
-
-SIDE = sash.Options(failed="side")
-LIMIT = 2**62
-
-
-def unlucky(x: int) -> int:
-    if x == 13:
-        raise ValueError("unlucky")
-    return x
-
-
-def fitting(total: int) -> int | None:
-    return total if -(2**63) <= total < 2**63 else None
-
-
-def plus(a: int, b: int) -> int:
-    return a + b
-
+from tests.engine.test_failed_rows import LIMIT, SIDE, fitting, plus, unlucky
 
 LIFTED = sash.monoid(identity=0, lift=unlucky, combine=plus, lower=lambda a: a, returns="int64")("x")
 FAILING: dict[str, Any] = {

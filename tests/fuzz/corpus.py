@@ -15,7 +15,6 @@ from hypothesis import Phase, given, seed, settings
 import sash
 from sash import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 from sash.engine import Operator
-from sash.state import buffer_pages, eager_pages
 from sash.stores import MemoryStore, PageError
 from tests.fuzz.envelopes import State
 from tests.shared.queries import AFFINE, FromHigh, KeepLast
@@ -148,14 +147,9 @@ def drawn(number: int) -> Case:
 @contextmanager
 def small_pages(size: int) -> Iterator[None]:
     """Within, pages are small, so that states have many of them."""
-    before = buffer_pages.ROWS, eager_pages.FAN_OUT
-    buffer_pages.ROWS, eager_pages.FAN_OUT = size, 4 if size < 9 else 16
-    try:
-        with warnings.catch_warnings(), small_buckets(512 * size, size):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        buffer_pages.ROWS, eager_pages.FAN_OUT = before
+    with warnings.catch_warnings(), small_buckets(512 * size, size, size, 4 if size < 9 else 16):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def states(of: Subject) -> list[tuple[State, bool]]:

@@ -20,6 +20,7 @@ import pytest
 
 from sash.kernels.jit import cache
 from sash.kernels.jit.cache_directory import MAC_SIZE
+from tests.kernels.test_cache_entries import Compiled, Context
 
 STRANGER = 12345
 SIGNATURE = ("int",)
@@ -44,27 +45,6 @@ def _attack() -> None:
 
 def kernel() -> None:
     """A kernel by name only: nothing is compiled."""
-
-
-class Context:
-    """The part of Numba's context that the cache uses."""
-
-    def refresh(self) -> None:
-        pass
-
-    def codegen(self) -> Any:
-        return types.SimpleNamespace(magic_tuple=lambda: ("this", "machine"))
-
-
-class Compiled:
-    """The part of Numba's compile result that the cache uses."""
-
-    lifted = ()
-    codegen = Context().codegen()
-    library = types.SimpleNamespace(has_dynamic_globals=False)
-
-    def _reduce(self) -> tuple[Any, ...]:
-        return (OURS,)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +76,7 @@ def start() -> Any:
 def filled() -> Any:
     """The same, with an entry."""
     files = start()
-    files.save_overload(SIGNATURE, Compiled())
+    files.save_overload(SIGNATURE, Compiled(OURS))
     assert files.load_overload(SIGNATURE, Context()) == OURS
     return files
 
@@ -329,7 +309,7 @@ def test_a_file_that_is_not_ours_alone_is_not_unpickled(tmp_path: Path, change: 
     change(path)
     assert load(files) is None
     if not path.is_dir():
-        files.save_overload(SIGNATURE, Compiled())
+        files.save_overload(SIGNATURE, Compiled(OURS))
         assert load(files) == OURS, "it is compiled and written again"
 
 
@@ -347,7 +327,7 @@ def test_an_entry_of_another_name_or_version_is_not_unpickled(tmp_path: Path, mo
     content = path.read_bytes()
     unpickled: list[Any] = []
     monkeypatch.setattr(cache.pickle, "loads", unpickled.append)
-    files.save_overload(("float",), Compiled())
+    files.save_overload(("float",), Compiled(OURS))
     (other,) = set(path.parent.glob("*.code")) - {path}
     other.write_bytes(content)
     assert files.load_overload(("float",), Context()) is None
@@ -375,7 +355,7 @@ def test_the_descriptor_of_another_directory(tmp_path: Path) -> None:
     os.close(theirs)
     assert load(files) is None
     before = original.read_bytes()
-    files.save_overload(SIGNATURE, Compiled())
+    files.save_overload(SIGNATURE, Compiled(OURS))
     assert original.read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == [original.name], "nothing was written there"
     assert pickle.dumps(Payload()) in (tmp_path / "theirs" / original.name).read_bytes()

@@ -1,6 +1,5 @@
 """Raw memory: kernels write through pointers without a check, so what they are given must be exactly enough."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,8 @@ from sash.aggregators import InOrder
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
 from sash.kernels import bulk, replay, slide, steady
-from sash.kernels.jit.state_layout import DTYPES, Layout
 from sash.monoids import Max, Mode, Monoid, Quantile
 from sash.monoids.sums import Sum
-
-GUARD = 64
-"""Cells before and after every array, which nobody may write."""
 
 every = pytest.mark.parametrize("structure", [record.cls for record in IN_ORDER.values()])
 
@@ -23,27 +18,6 @@ every = pytest.mark.parametrize("structure", [record.cls for record in IN_ORDER.
 def fitting(structure: type[InOrder]) -> Monoid:
     by_need = {"inverse": Sum(), "order_statistic": Quantile(0.5, "lower"), "most_frequent": Mode()}
     return next((monoid for need, monoid in by_need.items() if need in structure.needs), Max())
-
-
-@pytest.fixture
-def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Every array that a kernel writes lies between guards, and starts as garbage, not as zeros."""
-    blocks: list[Any] = []
-
-    def allocate(layout: Layout, length: int) -> tuple[Any, ...]:
-        arrays = []
-        for kind in layout.leaves:
-            block = np.full(length + 2 * GUARD, 77, DTYPES[kind])
-            blocks.append(block)
-            arrays.append(block[GUARD : GUARD + length])
-        return tuple(arrays)
-
-    monkeypatch.setattr(Layout, "allocate", allocate)
-    yield blocks
-    assert blocks
-    for block in blocks:
-        outside = np.concatenate([block[:GUARD], block[-GUARD:]])
-        assert (outside == np.full(2 * GUARD, 77, block.dtype)).all(), "a kernel wrote beyond its memory"
 
 
 def in_a_loop(structure: type[InOrder], column: Any, operations: Any) -> list[Any]:

@@ -14,10 +14,9 @@ import pytest
 import sash
 from sash.aggregators import DABA, Recalc, TwoStacksLite
 from sash.aggregators.in_order import EVICT, INSERT, InOrder
-from sash.kernels import InterpretedWarning, replay, slide, steady
+from sash.kernels import InterpretedWarning, Results, replay, slide, steady
 from sash.kernels.jit.state_layout import NotColumnar
 from sash.kernels.loops.bound_kernel import kind_of
-from sash.kernels.loops.runner import Results
 from sash.monoids import Max, Monoid
 from sash.monoids.extremes import ArgMax
 from sash.monoids.sums import Sum

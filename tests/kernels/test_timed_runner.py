@@ -9,7 +9,6 @@ import pytest
 
 from sash.aggregators import FiBA
 from sash.kernels import InterpretedWarning, replay_timed, slide_timed, steady_timed
-from sash.kernels.jit.state_layout import DTYPES, Layout
 from sash.kernels.loops.bound_kernel import specify
 from sash.kernels.loops.runner import with_arity
 from sash.kernels.loops.timed_loops import BETWEEN, INSERT, REMOVE, THROUGH
@@ -17,7 +16,6 @@ from sash.monoids import Concat, Max
 from tests.shared.workloads import ARRIVALS
 
 LENGTH = 400
-GUARD = 64
 CHANCE = np.random.default_rng(5)
 VALUES = CHANCE.integers(0, 1000, LENGTH).astype(np.float64)
 
@@ -72,27 +70,6 @@ def test_the_ends_of_64_bits() -> None:
         assert found.to_list() == list(range(len(times_of_one_sign)))
     with pytest.raises(ValueError, match=r"shorter than 2\*\*63"):
         slide_timed(FiBA, Max(), times, (np.arange(5.0),), 2**70)
-
-
-@pytest.fixture
-def guarded(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Every array that a kernel writes lies between guards, and starts as garbage."""
-    blocks: list[Any] = []
-
-    def allocate(layout: Layout, length: int) -> tuple[Any, ...]:
-        arrays = []
-        for kind in layout.leaves:
-            block = np.full(length + 2 * GUARD, 77, DTYPES[kind])
-            blocks.append(block)
-            arrays.append(block[GUARD : GUARD + length])
-        return tuple(arrays)
-
-    monkeypatch.setattr(Layout, "allocate", allocate)
-    yield blocks
-    assert blocks
-    for block in blocks:
-        outside = np.concatenate([block[:GUARD], block[-GUARD:]])
-        assert (outside == np.full(2 * GUARD, 77, block.dtype)).all(), "a kernel wrote beyond its memory"
 
 
 @pytest.mark.usefixtures("guarded")

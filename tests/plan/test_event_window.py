@@ -61,41 +61,29 @@ def test_time(events, size, closed, preferred):
     )
 
 
-@given(streams(), st.integers(1, 12), prefer)
-def test_delta(events, size, preferred):
-    check(
-        sash.Delta("at", size),
-        events,
-        lambda seen: [event for event in seen if seen[-1]["at"] - event["at"] < size],
-        prefer=preferred,
-    )
-
-
 def since_gap(seen, gap):
-    start = 0
-    for i in range(1, len(seen)):
-        if seen[i]["t"] - seen[i - 1]["t"] > gap:
-            start = i
-    return seen[start:]
+    starts = [i for i in range(1, len(seen)) if seen[i]["t"] - seen[i - 1]["t"] > gap]
+    return seen[starts[-1] if starts else 0 :]
 
 
-@given(streams(), st.integers(1, 12))
-def test_session(events, gap):
-    check(sash.Session(gap), events, lambda seen: since_gap(seen, gap))
+def since_mark(seen, _):
+    marks = [i for i, event in enumerate(seen[:-1]) if event["end"]]
+    return seen[marks[-1] + 1 :] if marks else seen
 
 
-@given(streams())
-def test_punctuation(events):
-    def since_mark(seen):
-        marks = [i for i, event in enumerate(seen[:-1]) if event["end"]]
-        return seen[marks[-1] + 1 :] if marks else seen
+OTHERS = {
+    "delta": (lambda n: sash.Delta("at", n), lambda seen, n: [e for e in seen if seen[-1]["at"] - e["at"] < n]),
+    "session": (sash.Session, since_gap),
+    "punctuation": (lambda _: sash.Punctuation("end"), since_mark),
+    "lifetime": (lambda _: sash.Lifetime(), lambda seen, _: seen),
+}
 
-    check(sash.Punctuation("end"), events, since_mark)
 
-
-@given(streams())
-def test_lifetime(events):
-    check(sash.Lifetime(), events, lambda seen: seen)
+@pytest.mark.parametrize("name", OTHERS)
+@given(streams(), st.integers(1, 12), prefer)
+def test_other_windows(name, events, size, preferred):
+    window, belongs = OTHERS[name]
+    check(window(size), events, lambda seen: belongs(seen, size), prefer=preferred)
 
 
 @given(streams(), st.integers(0, 12), prefer)

@@ -180,6 +180,8 @@ def test_an_aggregate_under_the_name_of_a_result(name: str) -> None:
         ({"on": "ts", "lateness": "-1s"}, ValueError, r"lateness= must not be negative; got '-1s'"),
         ({"on": "ts", "lateness": -1}, ValueError, r"lateness= must not be negative; got -1"),
         ({"on": "ts", "lateness": "late"}, ValueError, r"lateness= must be a number and a unit, .*; got 'late'"),
+        ({"on": "ts", "lateness": float("nan")}, ValueError, r"lateness="),
+        ({"on": "ts", "lateness": float("inf")}, ValueError, r"lateness="),
         ({"on": "ts", "lateness": []}, TypeError, r"lateness= must be a duration .*; got \[\], a list"),
         ({"on": "ts", "forget": "0s"}, ValueError, r"forget= must be above zero; got '0s'"),
         ({"on": "ts", "ahead": "-1s"}, ValueError, r"ahead= must not be negative; got '-1s'"),

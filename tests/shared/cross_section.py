@@ -25,7 +25,6 @@ IN_TURN = (
     "tests/engine/test_crafted_snapshots.py",
     "tests/engine/test_crafted_state.py",
     "tests/engine/test_digits.py",
-    "tests/engine/test_eager_pages.py",
     "tests/engine/test_edges.py",
     "tests/engine/test_every_fault.py",
     "tests/engine/test_exception_safety.py",

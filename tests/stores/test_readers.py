@@ -10,17 +10,14 @@ import pytest
 
 from sash.stores import RocksDBStore, ValkeyStore
 from tests.engine.killed_writers import KEYS, QUERY, batch
+from tests.shared.small_state import small_buckets
 
 CALLS = 40
 
 
 @pytest.mark.usefixtures("interpreted_kernels")
 @pytest.mark.parametrize("kind", ["rocksdb", "valkey"])
-def test_answers_are_never_mixed(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sash.state.durable.BUCKET", 3000)
-    monkeypatch.setattr("sash.state.bucket_log.LEAST", 200)
+def test_answers_are_never_mixed(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     beside = QUERY.operator()
     expected = []
     for call in range(CALLS):
@@ -32,7 +29,7 @@ def test_answers_are_never_mixed(
     else:
         url, prefix = request.getfixturevalue("server_url"), request.getfixturevalue("prefix")
         store, view = ValkeyStore(url, prefix=prefix), ValkeyStore(url, prefix=prefix, read_only=True)
-    with store, view:
+    with store, view, small_buckets(3000, 10):
         op = QUERY.operator(store=store)
         op.process(batch(0))
 

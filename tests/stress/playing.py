@@ -12,8 +12,6 @@ its `offset=`, so that an operator which is opened again knows where to continue
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,21 +20,10 @@ import pyarrow as pa
 import pytest
 
 from sash.engine import Operator
-from sash.state import eager_pages
 from sash.stores import MemoryStore, Store
 from sash.testing import Reference
 from tests.behaviour.differential import compare, run_step
-from tests.engine.test_small_pages import small_pages
 from tests.shared.streams import Case, StreamStep
-
-
-@contextmanager
-def tiny_pages() -> Iterator[None]:
-    """Make pages so small that all state takes many of them, and merge pages at once."""
-    with small_pages(2), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_pages, "FAN_OUT", 3)
-        patch.setattr(eager_pages, "SPARSE", 2)
-        yield
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,12 @@ from sash.engine import Operator
 from sash.kernels import InterpretedWarning
 from sash.stores import PageError
 from tests.shared.faults import Fault
+from tests.shared.small_state import small_pages
 from tests.shared.streams import cases
 from tests.shared.strikes import Strikes, Struck
 from tests.stress.drawing import drawn, few_aggregates, raising_sum
 from tests.stress.file_store import LogStore, PageFiles
-from tests.stress.playing import Play, tiny_pages
+from tests.stress.playing import Play
 from tests.stress.trouble import TroubledStore, Troubles, progress
 
 DONE, FAILED, REFUSED = 0, 1, 3
@@ -76,7 +77,7 @@ class Round:
     def run(self) -> Counter[str]:
         """Run the round. Raises Failure."""
         counts: Counter[str] = Counter()
-        with warnings.catch_warnings(), tiny_pages() if self.is_tiny else nullcontext():
+        with warnings.catch_warnings(), small_pages(2) if self.is_tiny else nullcontext():
             warnings.simplefilter("ignore", InterpretedWarning)
             try:
                 assert len(self.play.clean) == len(self.play.expected)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sash.engine import Operator
-from tests.engine.test_exception_safety import interrupts
+from tests.behaviour.test_interrupts import interrupts
 from tests.shared.faults import Fault
 from tests.shared.strikes import Strikes
 from tests.stress.file_store import nothing

@@ -19,10 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.engine.revise.eager_rules import WindowTables
-from sash.kernels.column import bounds
-from sash.kernels.loops import eager_windows, window_loops
-from sash.kernels.loops.live_loops import CAPACITY, HEAD, OFFSET
 from sash.windows import WindowKind, rules
 from sash.windows.rules import LIMIT, BoundLengths, WindowRule
 from tests.shared.effort import share
@@ -356,59 +352,6 @@ def test_a_new_kind_with_its_own_ends_runs_wherever_windows_move(given_rows: Row
 
 def kept(los: Any, his: Any) -> list[list[int]]:
     return [list(range(lo, hi)) for lo, hi in zip(los, his, strict=True)]
-
-
-@given(given_rows=rows(), window=fixed | shifted)
-@settings(max_examples=share(150))
-def test_searches_on_columns_and_in_rings(given_rows: Rows, window: WindowKind) -> None:
-    rule = rule_of(window, table_of(given_rows).schema)
-    if rule.measure != "values":
-        return
-    values = np.array([row[rule.column or "t"] for row in given_rows])
-    count, expected = len(values), [held(rule, given_rows, i) for i in range(len(values))]
-    edges, los, his = np.array([0, count]), np.empty(count, np.int64), np.empty(count, np.int64)
-    lows, highs = rule.origins(values)
-    if rule.peers:
-        for last in (0,) if rule.is_moved else (0, 1 if rule.closed_end else -1):
-            bounds.BY_BOUNDS[last](values, (rule.start, rule.end, lows, highs), edges, 0, count, los, his)
-            assert kept(los, his) == expected
-        for target, given_bound, out in ((lows, rule.start, los), (highs, rule.end, his)):
-            bounds.spine_places(values, target, given_bound, edges, edges, 0, count, out)
-        assert kept(np.minimum(los, his), his) == expected
-    if rule.is_fixed:
-        last = 0 if not rule.peers else 1 if rule.closed_end else -1
-        kernel = bounds.BY_VALUE[rule.start[3], last]
-        kernel(values, (rule.start[0], -LIMIT - 1), edges, 0, count, los, his)
-        assert kept(los, his) == expected
-    heads, places = np.zeros((1, HEAD + 2), np.int64), np.arange(count) & 15
-    heads[0, OFFSET], heads[0, CAPACITY] = 0, 16
-    ring = np.zeros(16, np.int64)
-    ring[places] = values
-    zeros, stops = np.zeros(count, np.int64), np.full(count, count)
-    ends = np.arange(1, count + 1)
-    if rule.peers:
-        window_loops.bound_places(zeros, highs, zeros, stops, rule.end, heads, HEAD + 1, ring, his)
-        ends = his.copy()
-    window_loops.bound_places(zeros, lows, zeros, ends, rule.start, heads, HEAD, ring, los)
-    assert kept(los, ends) == expected
-
-
-@given(given_rows=rows(), window=fixed)
-@settings(max_examples=share(150))
-def test_searches_among_rows_in_order(given_rows: Rows, window: WindowKind) -> None:
-    bound_query = sash.Query(window, on="t", emit="eager", **HELD).bind(table_of(given_rows).schema)
-    tables, count = WindowTables(bound_query), len(given_rows)
-    rule = bound_query.windows[0].rule
-    times = np.array([row["t"] for row in given_rows])
-    breaks = np.cumsum([[j > 0 and restarted(rule, given_rows, j)] for j in range(count)], axis=0)
-    values = np.array([[row["d"]] for row in given_rows])
-    given_arrays = (times, np.arange(count), breaks, np.arange(count), values, np.zeros((count, 0)))
-    found = [eager_windows.window_of(tables.tables, 0, 0, count, i, given_arrays) for i in range(count)]
-    assert [list(range(lo, hi)) for lo, hi in found] == [held(rule, given_rows, i) for i in range(count)]
-    gaps = tables.gaps
-    for i in range(1, count):
-        for gap in gaps:
-            assert eager_windows.is_apart(gap, times[i - 1], times[i]) == restarted(rule, given_rows, i)
 
 
 @given(

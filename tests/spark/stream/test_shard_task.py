@@ -13,7 +13,6 @@ from sash import Options, Query, Session, Time
 from sash.spark.stream.checkpoint import StateMismatch
 from sash.spark.stream.pack_shards import labels, shard_of, spark_hash
 from sash.spark.stream.plan_stream import migrating
-from sash.state.bucket_log import SEGMENT_SIZE
 from tests.spark.stream.fake_spark import FakeStream
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.float64()})
@@ -262,7 +261,7 @@ def test_what_a_micro_batch_reads_and_writes_follows_the_change_not_the_window()
     assert large["pages_read"] <= 1.5 * small["pages_read"]
     assert large["pages_written"] <= 1.5 * small["pages_written"]
     moved = 1.5 * (small["bytes_read"] + small["bytes_written"])
-    assert large["bytes_read"] + large["bytes_written"] <= moved + SEGMENT_SIZE
+    assert large["bytes_read"] + large["bytes_written"] <= moved + (1 << 17)  # a page of rows
 
 
 @pytest.mark.compiled

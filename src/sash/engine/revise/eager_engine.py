@@ -261,6 +261,7 @@ class EagerEngine:
         """Undo the call that has not been committed; does nothing if there is none."""
         journal = self.state.journal
         if journal is None:
+            self.state.release_unused()
             return
         for records in self.results.records:
             records.rollback()

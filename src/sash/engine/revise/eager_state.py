@@ -274,6 +274,14 @@ class EagerState:
                 aggregate.trees.set_presence(slots * self.rules.anchors + a, False)
         self.keys.release(slots)
 
+    def release_unused(self) -> None:
+        """Remove keys without state: a call may fail when it has found its keys, and before its journal is open."""
+        live = self.keys.live()
+        used = np.zeros(len(live), np.bool_)
+        known = live < len(self.alive)
+        used[known] = self.alive[live[known]]
+        self.keys.release(live[~used])
+
     # ---- retention ----
 
     def ensure_timers(self, slots: Ints) -> None:

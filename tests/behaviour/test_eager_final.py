@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.engine import Operator
 from sash.stores import MemoryStore
 from sash.testing import Reference, assert_same
 from sash.testing.compare import as_rows
@@ -81,14 +80,14 @@ def with_results(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str,
 @example(BACK_AGAIN, True)
 def test_the_last_revisions_are_the_final_results(case: Case, stored: bool) -> None:
     final = Reference(rewritten(case.query, emit="final"), case.schema, mode=case.mode)
-    operator = Operator(case.query, case.schema, mode=case.mode, store=MemoryStore() if stored else None)
+    operator = case.query.operator(case.schema, mode=case.mode, store=MemoryStore() if stored else None)
     got, expected = [], []
     for step in case.steps:
         if step.call == "snapshot":
             operator = (
-                Operator(case.query, case.schema, mode=case.mode, store=operator.store)
+                case.query.operator(case.schema, mode=case.mode, store=operator.store)
                 if stored
-                else Operator.restore(case.query, operator.snapshot())
+                else resume(case.query, operator.snapshot())
             )
             continue
         try:
@@ -116,10 +115,10 @@ def test_the_last_revisions_are_the_final_results_of_the_rows_that_are_left(wind
     @example(NEW_KEY_WITHOUT_ROWS, {1, 2})
     def agrees(parts: list[list[Retraction]], reopened: set[int]) -> None:
         store, got = MemoryStore(), []
-        operator = Operator(eager, RETRACTED, store=store)
+        operator = eager.operator(RETRACTED, store=store)
         for i, part in enumerate(parts):
             if i in reopened:
-                operator = Operator(eager, RETRACTED, store=store)
+                operator = eager.operator(RETRACTED, store=store)
             got.append(operator.process(retract_batch(part)))
         reference = Reference(final, RETRACTED)
         rest = left_of([row for part in parts for row in part])
@@ -135,7 +134,7 @@ def test_a_slide_that_a_late_row_empties_is_taken_back_as_the_reference_does(cas
 
 
 def test_a_slide_that_a_late_row_empties_is_emitted_once_more_without_results() -> None:
-    operator = Operator(EMPTIED.query, EMPTIED.schema)
+    operator = EMPTIED.query.operator(EMPTIED.schema)
     (first,), (second,) = (run_step(operator, step).to_pylist() for step in EMPTIED.steps[:2])
     assert (first["n"], first["_revision"]) == (1, 0)
     assert second == first | {"n": None, "high": None, "text": None, "_revision": 1}
