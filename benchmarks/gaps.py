@@ -162,8 +162,8 @@ def main(quick: bool) -> str:
             (
                 f"{sizes.window:,} rows in a `Time` window of one key; then a gap, and a call of two rows. "
                 "Milliseconds of processor time: an ordinary call of two rows, the call after a gap in which all "
-                f"rows leave, and the longest of the {FOLLOWING} calls after it. Figure 7 of AMTA's paper: any number of elements in "
-                f"logarithmic time. The goal: at most {GOAL:g} ms."
+                f"rows leave, and the longest of the {FOLLOWING} calls after it. Figure 7 of AMTA's paper: any number "
+                f"of elements in logarithmic time. The goal: at most {GOAL:g} ms."
             ),
             page.table(["", "ordinary", "all leave", "longest after it"], whole),
             "The same where a part leaves, max of floats: milliseconds of that call, against the rows that leave.",
