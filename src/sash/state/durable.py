@@ -119,27 +119,14 @@ class DurableState(StoredState):
             )
             require(not header.has_held or (in_order and self.mode == "sorted"), "it lists rows that wait for peers")
         directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
-        self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
+        self._expect_buckets(directory)
         self.buffered.open(header, waiting)
         self.logs.open(header.number)
         return header
 
-    def follow(self) -> Header:
-        """Read the header that another writer has committed, and evict the keys of changed buckets from memory.
-
-        Raises PageError. Then, and after an interrupt, the state in memory is unusable.
-        """
-        before, engine = self.buckets, self.engine
-        self.transaction.forget_pages()
-        header = self.open()
-        if header is None:
-            raise PageError(f"the state is gone from the store {self.transaction.store!r}")
-        same = self.buckets.keep_loaded(before)
-        slots = engine.live
-        if len(slots):
-            all_at_once(engine.evicting(slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]))
-            engine.release()
-        return header
+    def _expect_buckets(self, directory: BucketDirectory) -> None:
+        """Set the generations that the pages of buckets must have."""
+        self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
 
     # ---- before a step ----
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ class Lookup:
         waiting = None if self.waiting is None or not len(self.waiting) else self._of_keys(self.waiting)
         if waiting is not None or not self.of_rows:
             self.has_stepped = True
-            given = self._nothing() if waiting is None else waiting
+            given = self._nothing if waiting is None else waiting
             if self.reads_only:  # a lookup at a later time may have advanced structures beyond these rows' windows
                 mine = self.engine.keys.find(self._key_columns(given), len(given), insert=False)
                 self._restart(mine.touched)
@@ -198,6 +199,7 @@ class Lookup:
     def _key_columns(self, rows: TimedRows) -> list[pa.Array]:
         return [key_column(rows.table.column(name)) for name in self.bound_query.by]
 
+    @cached_property
     def _nothing(self) -> TimedRows:
         return TimedRows.none(decoded_schema(self.bound_query.schema), self.engine.numbers)
 
@@ -252,7 +254,7 @@ class Lookup:
 
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
-        nothing = StepRows.without_rows(self._nothing(), self.engine.table)
+        nothing = StepRows.without_rows(self._nothing, self.engine.table)
         try:
             found = aggregate.results(windows, nothing, aggregate.no_rows)
         except ResultFailed as failed:
