@@ -341,7 +341,7 @@ class LiveBackend(Backend):
                 waiting = waiting.take(self._visible(waiting.time, at))
             if closed is not None and not holds_own_time(closed):
                 waiting = waiting.take(np.flatnonzero(waiting.time < at))
-        found = Lookup(self.engine, columns, waiting, self.reads_only, closed)
+        found = Lookup(self.engine, columns, waiting, self.nothing, self.reads_only, closed)
         self.engine.drop_journal()
         if self.emitter is not None:
             self.emitter.begin()

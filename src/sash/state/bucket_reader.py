@@ -214,7 +214,7 @@ class BucketReader:
                 self._complete(listed.low, a, log, page.segments[a])
                 kept = [page.segments[a][number] for number in range(log.first, log.stop)]
                 rings = _Rings.of(stored, a)
-                parts = [one for one in self._of_keys(kept, rings, a) if one.batch.num_rows]
+                parts = self._of_keys(kept, rings, a, only_needed=True)
                 rings.require_all(listed.name)
             with decoding(f"page {listed.name!r}"):
                 tail = self._tail(listed.name, a, stored, is_alone=not parts)
@@ -352,10 +352,17 @@ class BucketReader:
                 found.append(Segment.of(name, number, meta, batches))
         return found
 
-    def _of_keys(self, segments: Sequence[Segment], rings: _Rings, a: int) -> list[StoredElements]:
-        """The elements of segments, in their order, that are needed of the keys of rings."""
+    def _of_keys(
+        self, segments: Sequence[Segment], rings: _Rings, a: int, only_needed: bool = False
+    ) -> list[StoredElements]:
+        """The elements of segments, in their order, that are needed of the keys of rings.
+
+        `only_needed`: leave out segments of which none is.
+        """
         found = []
         for one, needed in zip(segments, rings.needed(segments), strict=True):
+            if only_needed and not len(needed.rows):
+                continue
             with decoding(f"page {one.name!r}"):
                 batch = one.batch if len(needed.rows) == one.batch.num_rows else _taken(one.batch, needed.rows)
                 batch = restored(batch, self.codec.elements[a], one.layout)

@@ -60,7 +60,8 @@ class BufferPages:
 
     def __init__(self, transaction: Pages, bound_query: BoundQuery, limits: RowLimits) -> None:
         self.transaction, self.bound_query, self.limits = transaction, bound_query, limits
-        self.schema = pa.schema([*decoded_schema(bound_query.schema), pa.field("_arrival", pa.int64())])
+        self.plain = decoded_schema(bound_query.schema)
+        self.schema = pa.schema([*self.plain, pa.field("_arrival", pa.int64())])
         self.waiting: tuple[BufferPage, ...] = ()
         self.next_page = 0
         self.holds = False
@@ -105,7 +106,7 @@ class BufferPages:
             require(not arrival.null_count, "it has a row without an arrival number")
             self.limits.require(batch, time, valid)
         return TimedRows(
-            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=decoded_schema(self.bound_query.schema)),
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.plain),
             np.ascontiguousarray(time),
             arrival.to_numpy(),
         )
