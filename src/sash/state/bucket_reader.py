@@ -28,7 +28,7 @@ from sash.columns.keys import hashes_of, key_column, keys_of
 from sash.engine.keyed.ahead_assigner import AheadAssigner
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.engine.keyed.row_assigner import RowAssigner
-from sash.kernels.loops.array_types import Ints
+from sash.kernels.loops.array_types import NO_INTS, Ints
 from sash.kernels.loops.live_loops import BACK, FRONT
 from sash.state.bucket_directory import Hashes
 from sash.state.bucket_log import NUMBER, LogRange, segment_mark, segment_name
@@ -110,8 +110,29 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the page."""
-        return self.batch.nbytes + 5 * self.key.nbytes
+        """The memory of the page, with its part of an index."""
+        return self.batch.nbytes + 9 * self.key.nbytes
+
+
+@dataclass(frozen=True)
+class SegmentIndex:
+    """The indexes of several segments in one, in the order of their numbers; `of`: by range its place in `segments`."""
+
+    segments: Sequence[Segment]
+    key: Ints
+    start: Ints
+    stop: Ints
+    row: Ints
+    of: Ints
+
+    @staticmethod
+    def join(segments: Sequence[Segment]) -> SegmentIndex:
+        """Join the indexes of these segments."""
+        key, start, stop, row = (
+            np.concatenate([getattr(one, name) for one in segments]) for name in ("key", "start", "stop", "row")
+        )
+        of = np.repeat(np.arange(len(segments)), [len(one.key) for one in segments])
+        return SegmentIndex(segments, key, start, stop, row, of)
 
 
 @dataclass
@@ -128,6 +149,8 @@ class BucketPage:
     """By arena: of each key the row of its first element in the page, and the number of its elements."""
     segments: list[dict[int, Segment]]
     """By arena: segments by number, possibly of an earlier version of the bucket."""
+    indexes: list[tuple[LogRange, SegmentIndex] | None]
+    """By arena: the index of all segments of a log."""
 
     @property
     def nbytes(self) -> int:
@@ -189,16 +212,20 @@ class BucketReader:
                 self._check_rings(number, front, back, tail, batches[1 + a].num_rows)
                 counts = back - np.maximum(front, tail)
                 rows.append((np.cumsum(counts) - counts, counts))
+            for batch in batches[1 + len(rows) :]:
+                self.codec.check_emitted(_whole(batch.column(0)), len(hashes))
             segments = [
                 {} if before is None else {n: one for n, one in before.segments[a].items() if log.first <= n < log.stop}
                 for a, log in enumerate(self._ranges(meta))
             ]
-        return BucketPage(generation, meta, batches, hashes, rows, segments)
+        indexes = [None] * len(segments) if before is None else before.indexes
+        return BucketPage(generation, meta, batches, hashes, rows, segments, [*indexes])
 
-    def read_keys(self, listed: BucketEntry, page: BucketPage, some: Ints) -> Bucket:
+    def read_keys(self, listed: BucketEntry, page: BucketPage, some: Ints, is_joined: bool = True) -> Bucket:
         """Read the keys in some rows of a bucket page, with their elements, without a change of the engine.
 
-        Segments that were read before are not read again. Raises PageError.
+        Segments that were read before are not read again. `is_joined`: the elements of all pages are one, so that a
+        check, or a column to load, costs one call. Raises PageError; otherwise it names the page that is wrong.
         """
         with decoding(f"page {listed.name!r}"):
             batches = [_taken(page.batches[0], some)]
@@ -211,19 +238,32 @@ class BucketReader:
         for a, log in enumerate(self._ranges(page.meta)):
             parts = list[StoredElements]()
             if log.first < log.stop:
-                self._complete(listed.low, a, log, page.segments[a])
-                kept = [page.segments[a][number] for number in range(log.first, log.stop)]
-                rings = _Rings.of(stored, a)
-                parts = self._of_keys(kept, rings, a, only_needed=True)
+                index, rings = self._index(listed.low, a, log, page), _Rings.of(stored, a)
+                parts = (self._runs if is_joined else self._of_keys)(index, rings, a)
                 rings.require_all(listed.name)
+            joins = is_joined and len(parts) > 0
             with decoding(f"page {listed.name!r}"):
-                tail = self._tail(listed.name, a, stored, is_alone=not parts)
-            joined = tail if not parts else self._joined([*parts, tail], stored)
+                parts.append(self._tail(listed.name, a, stored, is_alone=not joins))
+                if joins:
+                    parts = [self._joined(parts)]
+            for one in parts if joins else parts[:-1]:
+                self._check_elements(one, stored)
             with decoding(f"page {listed.name!r}"):
-                self._check_counts(a, stored, [joined])
-            elements.append(joined)
+                self._check_counts(a, stored, parts)
+            elements += parts
         self._check_all_waiting(elements, stored)
         return Bucket(stored, elements, (), page.meta["emit"])
+
+    def _index(self, start: int, a: int, log: LogRange, page: BucketPage) -> SegmentIndex:
+        """The index of a log, all segments of which are in memory afterwards. Raises PageError."""
+        known = page.indexes[a]
+        if known is not None and known[0] == log:
+            return known[1]
+        kept = page.segments[a]
+        self._complete(start, a, log, kept)
+        index = SegmentIndex.join([kept[number] for number in range(log.first, log.stop)])
+        page.indexes[a] = log, index
+        return index
 
     def _complete(self, start: int, a: int, log: LogRange, kept: dict[int, Segment]) -> None:
         """Read the segments of a log that were not read before. Raises PageError."""
@@ -233,27 +273,44 @@ class BucketReader:
         marks = 0
         for one in kept.values():
             marks ^= one.mark
-        if marks == log.mark:
-            return
-        if len(missing) == len(kept):
+        if marks != log.mark:
+            is_fresh = len(missing) == len(kept)
             kept.clear()
-            raise _mixed(start, a, log)
-        kept.clear()  # the numbers of some have been given again
-        self._complete(start, a, log, kept)
+            if is_fresh:
+                raise _mixed(start, a, log)
+            self._complete(start, a, log, kept)  # the numbers of some have been given again
 
-    def _joined(self, parts: list[StoredElements], stored: Stored) -> StoredElements:
-        """Check the elements of pages, and join them: a check or a column costs one call for all of them."""
+    def _runs(self, index: SegmentIndex, rings: _Rings, a: int) -> list[StoredElements]:
+        """As `_of_keys`, but segments without needed elements are left out, and others joined as far as possible.
+
+        Those can be joined that lack the same columns.
+        """
+        needed, found = rings.needed(index), list[StoredElements]()
+        if not len(needed.of):
+            return []
+        edges = np.flatnonzero(np.append(True, needed.of[1:] != needed.of[:-1])).tolist()
+        cuts = np.append(0, np.cumsum(needed.stops - needed.starts))
+        run, since = list[pa.RecordBatch](), 0
+        for low, high in pairwise([*edges, len(needed.of)]):
+            segment = index.segments[needed.of[low]]
+            rows = needed.rows[cuts[low] : cuts[high]]
+            is_range = rows[-1] - rows[0] + 1 == len(rows)
+            run.append(segment.batch.slice(rows[0], len(rows)) if is_range else _taken(segment.batch, rows))
+            if high < len(needed.of) and index.segments[needed.of[high]].layout == segment.layout:
+                continue
+            with decoding(f"page {segment.name!r}"):
+                batch = restored(together(run, run[0].schema), self.codec.elements[a], segment.layout)
+            entry, starts, stops = (part[since:high] for part in (needed.entry, needed.starts, needed.stops))
+            found.append(StoredElements(segment.name, a, entry, starts, stops, batch))
+            run, since = [], high
+        return found
+
+    def _joined(self, parts: Sequence[StoredElements]) -> StoredElements:
         a, page = parts[-1].arena, parts[-1].page
         entry, starts, stops = (
             np.concatenate([getattr(one, name) for one in parts]) for name in ("entry", "starts", "stops")
         )
         batch = together([one.batch for one in parts], self.codec.elements[a])
-        try:
-            self.codec.check_elements(a, batch, np.repeat(entry, stops - starts), stored)
-        except Exception:
-            for one in parts:  # to name the page
-                self._check_elements(one, stored)
-            raise
         return StoredElements(page, a, entry, starts, stops, batch)
 
     # ---- both ----
@@ -332,7 +389,7 @@ class BucketReader:
             segments = self._read_segments(start, a, range(chunk, min(chunk + TOGETHER, log.stop)))
             for one in segments:
                 marks ^= one.mark
-            made = self._of_keys(segments, rings, a)
+            made = self._of_keys(SegmentIndex.join(segments), rings, a)
             for elements in made:
                 self._check_elements(elements, stored)
             found += made
@@ -352,22 +409,19 @@ class BucketReader:
                 found.append(Segment.of(name, number, meta, batches))
         return found
 
-    def _of_keys(
-        self, segments: Sequence[Segment], rings: _Rings, a: int, only_needed: bool = False
-    ) -> list[StoredElements]:
-        """The elements of segments, in their order, that are needed of the keys of rings.
-
-        `only_needed`: leave out segments of which none is.
-        """
-        found = []
-        for one, needed in zip(segments, rings.needed(segments), strict=True):
-            if only_needed and not len(needed.rows):
-                continue
+    def _of_keys(self, index: SegmentIndex, rings: _Rings, a: int) -> list[StoredElements]:
+        """The elements of segments, in their order, that are needed of the keys of rings."""
+        needed, found = rings.needed(index), list[StoredElements]()
+        edges = np.searchsorted(needed.of, np.arange(len(index.segments) + 1))
+        cuts = np.append(0, np.cumsum(needed.stops - needed.starts))[edges].tolist()
+        places = zip(index.segments, pairwise(edges.tolist()), pairwise(cuts), strict=True)
+        for one, (low, high), (first, last) in places:
             with decoding(f"page {one.name!r}"):
-                batch = one.batch if len(needed.rows) == one.batch.num_rows else _taken(one.batch, needed.rows)
+                is_whole = last - first == one.batch.num_rows
+                batch = one.batch if is_whole else _taken(one.batch, needed.rows[first:last])
                 batch = restored(batch, self.codec.elements[a], one.layout)
-            where = needed.entry, needed.starts, needed.stops
-            found.append(StoredElements(one.name, a, *where, batch, one.number, one.batch.num_rows))
+            entry, starts, stops = (part[low:high] for part in (needed.entry, needed.starts, needed.stops))
+            found.append(StoredElements(one.name, a, entry, starts, stops, batch, one.number, one.batch.num_rows))
         return found
 
     def _check_counts(self, a: int, stored: Stored, elements: list[StoredElements]) -> None:
@@ -385,9 +439,10 @@ class BucketReader:
 
 
 class _Needed(NamedTuple):
-    """The rows of a segment that are needed: positions [start, stop) of entries."""
+    """The rows of segments that are needed, and their ranges: the segment of each, its entry and its positions."""
 
     rows: Ints
+    of: Ints
     entry: Ints
     starts: Ints
     stops: Ints
@@ -412,37 +467,25 @@ class _Rings:
         order = np.argsort(number, kind="stable")
         return _Rings(number, order, stored.ring(a)[0], stored.scalars[tail_name(a)], np.full(stored.count, -1))
 
-    def needed(self, segments: Sequence[Segment]) -> list[_Needed]:
+    def needed(self, index: SegmentIndex) -> _Needed:
         """Find the rows of segments that are needed. Raises PageError if their ranges do not continue earlier ones."""
-        found = [self._known(one, i) for i, one in enumerate(segments)]
-        entry, start, stop, row, of = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        self._follow(entry, start, stop, [segments[i].name for i in of.tolist()])
-        first = np.maximum(start, self.front[entry])
-        counts = np.maximum(stop - first, 0)
-        live = np.flatnonzero(counts)
-        entry, first, stop, counts = entry[live], first[live], stop[live], counts[live]
-        rows = consecutive(row[live] + first - start[live], counts)
-        edges = np.searchsorted(of[live], np.arange(len(segments) + 1))
-        cuts = np.append(0, np.cumsum(counts))[edges].tolist()
-        return [
-            _Needed(rows[cuts[i] : cuts[i + 1]], entry[low:high], first[low:high], stop[low:high])
-            for i, (low, high) in enumerate(pairwise(edges.tolist()))
-        ]
-
-    def _known(self, segment: Segment, of: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """The ranges of a segment whose keys have an entry: others have expired, or are not asked for."""
         if len(self.number) == 1:
-            some = np.flatnonzero((segment.key == self.number[0]) & (segment.key >= 0))
+            some = np.flatnonzero(index.key == self.number) if self.number[0] >= 0 else NO_INTS
             entry = np.zeros(len(some), np.int64)
         else:
             ordered = self.number[self.order]
-            place = np.minimum(np.searchsorted(ordered, segment.key), len(ordered) - 1)
-            some = np.flatnonzero((ordered[place] == segment.key) & (segment.key >= 0))
-            entry = self.order[place[some]]
-        ranges = segment.start[some], segment.stop[some], segment.row[some]
-        return entry, *ranges, np.full(len(some), of)
+            place = np.minimum(np.searchsorted(ordered, index.key), len(ordered) - 1)
+            some = np.flatnonzero((ordered[place] == index.key) & (index.key >= 0))
+            entry = self.order[place[some]]  # other keys have expired, or are not asked for
+        start, stop, row, of = index.start[some], index.stop[some], index.row[some], index.of[some]
+        self._follow(entry, start, stop, index, of)
+        first = np.maximum(start, self.front[entry])
+        counts = np.maximum(stop - first, 0)
+        live = np.flatnonzero(counts)
+        rows = consecutive((row + first - start)[live], counts[live])
+        return _Needed(rows, of[live], entry[live], first[live], stop[live])
 
-    def _follow(self, entry: Ints, start: Ints, stop: Ints, names: Sequence[str]) -> None:
+    def _follow(self, entry: Ints, start: Ints, stop: Ints, index: SegmentIndex, where: Ints) -> None:
         """Note ranges of entries, in the order of their segments.
 
         Raises PageError, with the name of the first page that is wrong, if one does not follow the range before it.
@@ -461,7 +504,7 @@ class _Rings:
             (end <= self.tail[of], "it has elements that are in its bucket, too"),
         ):
             if not holds.all():
-                with decoding(f"page {names[order[~holds].min()]!r}"):
+                with decoding(f"page {index.segments[where[order[~holds].min()]].name!r}"):
                     require(False, why)
         self.at[of[np.append(is_first[1:], True)]] = end[np.append(is_first[1:], True)]
 

@@ -26,7 +26,7 @@ from sash.engine.intake.reorder_buffer import ReorderBuffer, TimedRows
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.kernels.loops.array_types import Ints
 from sash.state.bucket_directory import BucketDirectory, Hashes
-from sash.state.bucket_reader import BucketEntry, BucketPage
+from sash.state.bucket_reader import Bucket, BucketEntry, BucketPage
 from sash.state.buffer_pages import BufferPage
 from sash.state.durable import TOGETHER, DurableState
 from sash.state.header_page import Header
@@ -209,10 +209,16 @@ class FollowedState(DurableState):
         listed = BucketEntry(name, int(buckets.starts[i]), buckets.stop(i), int(buckets.keys[i]), self.logs.next_number)
         page = self._page(i, listed)
         some = np.flatnonzero(page.hashes == hashes if len(hashes) == 1 else np.isin(page.hashes, hashes))
-        bucket = self.reader.read_keys(listed, page, some) if len(some) else None
+        try:
+            if len(some):
+                self._put(name, self.reader.read_keys(listed, page, some))
+        except PageError:
+            self._put(name, self.reader.read_keys(listed, page, some, is_joined=False))  # it names the page
+            raise
         self.kept.put(name, page)
-        if bucket is None:
-            return
+
+    def _put(self, name: str, bucket: Bucket) -> None:
+        """Load keys and their elements into the engine."""
         try:
             with decoding(f"page {name!r}"):
                 slots = self.codec.put(bucket.stored, emitted=False)

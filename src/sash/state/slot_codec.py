@@ -347,8 +347,12 @@ class StateCodec:
         """Raises ValueError for invalid slots (`page_checks.py`)."""
         self.checks.slots(stored.scalars)
         for entry in stored.emitted:
-            require_entries(entry, stored.count)
-            require(entry[1:] > entry[:-1], "it has the last result of a key twice")
+            self.check_emitted(entry, stored.count)
+
+    def check_emitted(self, entry: Ints, count: int) -> None:
+        """Raises ValueError for last emitted results that are not of different slots."""
+        require_entries(entry, count)
+        require(entry[1:] > entry[:-1], "it has the last result of a key twice")
 
     def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> NamedArrays:
         """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
