@@ -186,7 +186,10 @@ def _check_buckets(buckets: pa.RecordBatch) -> None:
     for name in ("keys", "elements"):
         counts = numbers(buckets.column(name))
         require((counts >= 0) & (counts < LARGEST), f"a bucket has an impossible number of {name}")
-    require(numbers(buckets.column("due").drop_null()) == numbers(buckets.column("due").drop_null()), "a timer is NaN")
+    due = buckets.column("due")
+    if pa.types.is_floating(due.type):
+        given = numbers(due.drop_null())
+        require(given == given, "a timer is NaN")
 
 
 def _check_waiting(waiting: pa.RecordBatch, pages: int) -> None:
