@@ -152,6 +152,10 @@ class BucketPage:
     indexes: list[tuple[LogRange, SegmentIndex] | None]
     """By arena: the index of all segments of a log."""
 
+    def keep_index(self, a: int, log: LogRange, index: SegmentIndex) -> None:
+        """Keep the index of a log, for as long as it has the same segments."""
+        self.indexes[a] = log, index
+
     @property
     def nbytes(self) -> int:
         """The memory of the pages."""
@@ -262,7 +266,7 @@ class BucketReader:
         kept = page.segments[a]
         self._complete(start, a, log, kept)
         index = SegmentIndex.join([kept[number] for number in range(log.first, log.stop)])
-        page.indexes[a] = log, index
+        page.keep_index(a, log, index)
         return index
 
     def _complete(self, start: int, a: int, log: LogRange, kept: dict[int, Segment]) -> None:

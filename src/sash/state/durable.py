@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.columns.keys import keys_of
+from sash.columns.keys import hashes_of, keys_of
 from sash.columns.time_numbers import Watermark
 from sash.engine.atomic import all_at_once
 from sash.engine.emit.emitter import ChangeEmitter
@@ -202,8 +202,7 @@ class DurableState(StoredState):
 
     def _set_hashes(self, slots: Ints) -> None:
         if self.engine.keys.types and len(slots):
-            found = keys_of(self.engine.keys.keys(slots), len(slots))
-            self.engine.table["hash"][slots] = found.hashes()[found.codes].view(np.int64)
+            self.engine.table["hash"][slots] = hashes_of(self.engine.keys.keys(slots), len(slots)).view(np.int64)
 
     # ---- committing ----
 
