@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ DRAWN = 10
 ASKED = 1000
 """Keys of a lookup."""
 
+FOLLOWED_GOALS = 1.0, 10.0
+"""Milliseconds at most for one key after a commit: in the median, and at the 99th percentile."""
+
 AGGREGATES = {"high": sash.max("x"), "total": sash.sum("x")}
 
 
@@ -48,24 +52,27 @@ class Sizes:
     windows: tuple[int, ...] = (10, 100, 1000)
     lookup_window: int = 100
     repeats: int = 20
+    followed_keys: tuple[int, ...] = (1000, 100_000)
+    followed_rows: tuple[int, ...] = (1, 1000)
+    commits: int = 500
 
 
-QUICK = Sizes(2000, 2, 100, (10,), 10, 1)
+QUICK = Sizes(2000, 2, 100, (10,), 10, 1, (100,), (1,), 5)
 
 
 class Rows:
     """Batches in order of time, of keys and values drawn at random, which come again after some batches."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, after: int = 0) -> None:
         chance, count = np.random.default_rng(3), sizes.batch
         drawn = [(chance.integers(0, sizes.keys, count), chance.normal(100, 10, count)) for _ in range(DRAWN)]
         self.drawn = [(pa.array(keys), pa.array(values)) for keys, values in drawn]
-        self.size, self.made = count, 0
+        self.size, self.keys, self.after, self.made = count, sizes.keys, after, 0
 
     def batch(self) -> pa.RecordBatch:
         """The next rows."""
         keys, values = self.drawn[self.made % len(self.drawn)]
-        times = np.arange(self.made * self.size, (self.made + 1) * self.size)
+        times = self.after + np.arange(self.made * self.size, (self.made + 1) * self.size)
         self.made += 1
         return pa.record_batch({"key": keys, "t": pa.array(times), "x": values})
 
@@ -156,6 +163,44 @@ def lookups(places: Places, sizes: Sizes) -> Iterator[list[str]]:
             store.close()
 
 
+def followed(places: Places, sizes: Sizes) -> Iterator[list[str]]:
+    """By store, keys and rows a commit: a lookup of one key after each commit, and the pages that it reads."""
+    query = sash.Query(sash.Count(10), by="key", on="t", lateness=0, **AGGREGATES)
+    for kind in KINDS[1:]:
+        for keys in sizes.followed_keys:
+            for count in sizes.followed_rows:
+                store, opened = places.fresh(kind)
+                assert store is not None
+                assert opened is not None
+                operator, rows = query.operator(store=store), Rows(replace(sizes, keys=keys, batch=10 * keys))
+                operator.process(rows.batch())
+                few = Rows(replace(sizes, keys=keys, batch=count), after=10 * keys)
+                with closing(opened()) as reading:
+                    wall, cpu, read = _looked_up(operator, query.reader(reading), few, sizes.commits)
+                store.close()
+                marks = [*np.quantile(wall, [0.5, 0.99]), *np.quantile(cpu, [0.5, 0.99])]
+                name = f"{kind}, {keys:,} keys, commits of {count:,} row{'s' * (count > 1)}"
+                yield [name, *(f"{mark * 1e3:,.2f}" for mark in marks), f"{read:,.1f}"]
+
+
+def _looked_up(
+    operator: sash.engine.Operator, reader: sash.engine.StateReader, rows: Rows, commits: int
+) -> tuple[list[float], list[float], float]:
+    """Wall and CPU seconds of a lookup of a key after each of some commits, and the mean number of pages read."""
+    chance, wall, cpu, warm = np.random.default_rng(5), list[float](), list[float](), 5
+    for i in range(warm + commits):
+        operator.process(rows.batch())
+        asked = {"key": [int(chance.integers(rows.keys))]}
+        if i == warm:
+            before = reader.metrics.pages_read
+        began, spent = time.perf_counter(), time.thread_time()
+        reader.lookup(asked)
+        if i >= warm:
+            cpu.append(time.thread_time() - spent)
+            wall.append(time.perf_counter() - began)
+    return wall, cpu, (reader.metrics.pages_read - before) / commits
+
+
 class PlainRead:
     """Reads as many bytes as the state has, in as many pages, by the plain client."""
 
@@ -197,3 +242,11 @@ def sections(places: Places, sizes: Sizes) -> Iterator[str]:
         "times the MGET for one on Valkey:"
     )
     yield page.table(["lookup", "ms"], list(lookups(places, sizes)))
+    median, most = FOLLOWED_GOALS
+    yield (
+        "A lookup through a store: milliseconds for one key, drawn at random, by a reader after each commit of the "
+        "operator; windows of 10 rows. CPU time is that of the reader's thread, and the last column has the pages that "
+        f"a lookup reads. Goals: {median:g} ms in the median, {most:g} at the 99th percentile:"
+    )
+    header = ["store", "median", "p99", "CPU, median", "CPU, p99", "pages"]
+    yield page.table(header, list(followed(places, sizes)))

@@ -31,15 +31,17 @@ def last(change: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 def refuse(asked: sash.Query, store: MemoryStore, page: str, said: str) -> None:
-    """Every call that needs the page is refused by its name, also when it is repeated."""
+    """Every call that needs the page is refused by its name, also when it is repeated, and so is a reader."""
     named = f"page '{page}' is damaged: .*{said}"
     operator = asked.operator(SCHEMA, store=store)
     for _ in range(2):
         with pytest.raises(PageError, match=named):
             operator.process(rows(60, 8))
         assert operator.metrics.rows_in == 60
-    with pytest.raises(PageError, match=named):
-        operator.lookup({"k": ["a", "b", "c"]})
+    reader = asked.reader(store)
+    for looking in (operator, reader, reader):
+        with pytest.raises(PageError, match=named):
+            looking.lookup({"k": ["a", "b", "c"]})
 
 
 BUCKET = "b0000000000000000"

@@ -104,7 +104,9 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     """A column of numbers, or of temporal values, as an array; nulls are any value."""
     kind = column.type
     if pa.types.is_boolean(kind):
-        return column.fill_null(False).to_numpy(zero_copy_only=False)
+        if column.null_count:
+            column = column.fill_null(False)  # 30 µs
+        return column.to_numpy(zero_copy_only=False)
     if pa.types.is_temporal(kind):
         kind = pa.int32() if kind.bit_width == 32 else pa.int64()
         column = column.view(kind)

@@ -280,10 +280,15 @@ class Keys:
 
     def hashes(self) -> NDArray[np.uint64]:
         """The hash of each distinct key."""
-        found = np.zeros(self.count, np.uint64)
-        for column in self.columns:
-            found = _mix(found * np.uint64(31) + _hash(column))
-        return found
+        return hashes_of(self.columns, self.count)
+
+
+def hashes_of(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
+    """The hash of the key of each row."""
+    found = np.zeros(rows, np.uint64)
+    for column in columns:
+        found = _mix(found * np.uint64(31) + _hash(column))
+    return found
 
 
 def keys_of(columns: Sequence[pa.Array], rows: int) -> Keys:

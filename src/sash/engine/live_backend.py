@@ -25,7 +25,6 @@ import pyarrow as pa
 from sash.columns.failed_rows import FailedResults
 from sash.columns.keys import decoded_schema, key_column, keys_of
 from sash.columns.time_numbers import Watermark, finite
-from sash.engine.atomic import all_at_once
 from sash.engine.backend import Backend
 from sash.engine.emit.emitter import ChangeEmitter
 from sash.engine.emit.output import Output
@@ -38,6 +37,7 @@ from sash.kernels.loops.array_types import NO_INTS, Ints, Numbers
 from sash.plan.planner import Plan
 from sash.state.bucket_directory import Hashes
 from sash.state.durable import DurableMark, DurableState, MemoryBound
+from sash.state.followed_state import FollowedState
 from sash.state.header_page import Header
 from sash.state.slot_codec import StateCodec
 from sash.stores import MemoryStore, Store
@@ -123,6 +123,7 @@ class LiveBackend(Backend):
         limit = self.bound_query.query.options.memory_limit
         self.bound: MemoryBound | None = None
         if self.durable is not None and limit is not None:
+            limit //= 1 + reads_only  # the other half is for pages that a reader keeps
             self.bound = MemoryBound(limit, self.durable, self.engine, self.buffer, self.emitter)
         self._marks: tuple[BufferState | None, DurableMark | None] | None = None
         self._given: TimedRows | None = None
@@ -256,7 +257,10 @@ class LiveBackend(Backend):
     def _durable(self, store: Store, is_shared: bool = True) -> DurableState:
         if "hash" not in self.engine.table.arrays:
             DurableState.add_columns(self.engine)
-        return DurableState(store, self.engine, StateCodec(self.engine, self.emitter), self.mode, is_shared)
+        codec = StateCodec(self.engine, self.emitter)
+        if self.reads_only:
+            return FollowedState(store, self.engine, codec, self.mode, self.buffer)
+        return DurableState(store, self.engine, codec, self.mode, is_shared)
 
     def open(self) -> Header | None:
         """Open the state of the store; None if it is empty. Raises PageError."""
@@ -265,9 +269,7 @@ class LiveBackend(Backend):
 
     def follow(self) -> Header:
         """Read what another writer has committed to the store since. Raises PageError."""
-        assert self.durable is not None
-        if self.buffer is not None:
-            all_at_once(self.buffer.emptied())
+        assert isinstance(self.durable, FollowedState)
         return self.durable.follow()
 
     def held(self) -> TimedRows | None:
@@ -320,21 +322,26 @@ class LiveBackend(Backend):
         closed: Closed | None,
     ) -> Pairs:
         """A column for each pair of window and aggregate, in the order of these keys; `at`: None without `on`."""
-        rows = len(columns[0]) if columns else 1
+        rows, waiting = len(columns[0]) if columns else 1, now.held
         if self.durable is not None:
             try:
-                self.durable.load([key_column(column) for column in columns], rows, None, everything=False)
-                self._take_waiting(self.durable)
+                keys = [key_column(column) for column in columns]
+                self.durable.load(keys, rows, None, everything=False)
+                if isinstance(self.durable, FollowedState):
+                    waiting = self.durable.waiting(keys, rows) or waiting
+                else:
+                    self._take_waiting(self.durable)
             finally:
                 self.durable.transaction.forget_reads()
-        waiting = self.buffer.rows() if self.buffer is not None and len(self.buffer) else now.held
+        if self.buffer is not None and len(self.buffer):
+            waiting = self.buffer.rows()
         if waiting is not None:
             assert at is not None
             if (waiting.time > at).any():
                 waiting = waiting.take(self._visible(waiting.time, at))
             if closed is not None and not holds_own_time(closed):
                 waiting = waiting.take(np.flatnonzero(waiting.time < at))
-        found = Lookup(self.engine, columns, waiting, self.reads_only, closed)
+        found = Lookup(self.engine, columns, waiting, self.nothing, self.reads_only, closed)
         self.engine.drop_journal()
         if self.emitter is not None:
             self.emitter.begin()

@@ -13,7 +13,7 @@ refused: then the writer has committed in between, and the lookup starts again w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import ClassVar, NoReturn, TypeVar, cast
 
 import pyarrow as pa
@@ -46,23 +46,25 @@ class Version:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._held: Reads | None = None
+        self._header: list[bytes | None] | None = None
+        """The header that was read of the version that is held."""
 
     def get_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the pages of these names, in their order; None for a missing page."""
+        """Return the pages of these names, in their order; None for a missing page. A header is read once."""
+        if self._header is not None and ids == [HEADER]:
+            return self._header
         return (self._store if self._held is None else self._held).get_many(ids)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Read pages of one version."""
-        if not isinstance(self._store, Viewable):
-            yield
-            return
-        with self._store.view() as view:
+    def held(self) -> Iterator[bytes | None]:
+        """Read pages of one version, whose header this gives."""
+        with self._store.view() if isinstance(self._store, Viewable) else nullcontext(self._store) as view:
             self._held = view
             try:
-                yield
+                self._header = self.get_many([HEADER])
+                yield self._header[0]
             finally:
-                self._held = None
+                self._held = self._header = None
 
     def __repr__(self) -> str:
         return repr(self._store)
@@ -129,15 +131,14 @@ class StateReader(OperatorBase):
         """Call a function on the state of the last commit; again if the writer has committed meanwhile."""
         for _ in range(ATTEMPTS):
             self._refresh_store()
-            with self._version.held():
-                header = self._read_header()
+            with self._version.held() as header:
                 try:
                     self._follow(header)
                     return look()
                 except PageError as error:
                     failed = error
             self._refresh_store()
-            if self._read_header() == header:
+            if self._version.get_many([HEADER])[0] == header:
                 raise failed
         raise TimeoutError(
             f"the store {self.store!r} was written to during each of {ATTEMPTS} attempts to read its state: its "
@@ -147,9 +148,6 @@ class StateReader(OperatorBase):
     def _refresh_store(self) -> None:
         if isinstance(self.store, Refreshable):
             self.store.refresh()
-
-    def _read_header(self) -> bytes | None:
-        return self._version.get_many([HEADER])[0]
 
     def _new_backend(self, plan: Plan, output: Output) -> LiveBackend | EagerBackend:
         store = cast(Store, self._version)  # a reader does not write

@@ -6,6 +6,7 @@
 `slot_codec`          slots and elements of some keys as record batches; `page_checks` validates them before they are
                       loaded; `repeated_columns` leaves out columns that repeat
 `bucket_directory`, `bucket_log`, `bucket_reader`   keys by hash: which page has which, appended elements, loading
+`followed_state`      the state of an operator that writes: single keys, for lookups
 `eager_codec`, `eager_pages`   the same for emit="eager"
 `buffer_pages`        rows that wait
 `header_page`, `root_page`     progress and the list of pages; the schema and the description of the query

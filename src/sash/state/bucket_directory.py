@@ -77,19 +77,18 @@ class BucketDirectory:
         self.keys, self.elements, self.generation = (np.zeros(1, np.int64) for _ in range(3))
         self.loaded, self.members, self.used = np.ones(1, np.bool_), None, np.zeros(1, np.int64)
 
-    def keep_loaded(self, before: BucketDirectory) -> Flags:
-        """Mark buckets as loaded that are in memory and unchanged; returns which buckets of `before` these are.
+    def follow(self, before: BucketDirectory) -> Flags:
+        """Take over from an earlier directory which calls have used its buckets; returns which are unchanged.
 
         A bucket is unchanged if it has the same hashes and was written by the same call.
         """
-        found = np.searchsorted(self.starts, before.starts)
-        same = found < len(self)
-        for values, others in ((self.starts, before.starts), (self.generation, before.generation)):
-            same &= values[np.minimum(found, len(self) - 1)] == others if len(self) else False
+        if not len(self):
+            return np.zeros(len(before), np.bool_)
+        found = np.minimum(np.searchsorted(self.starts, before.starts), len(self) - 1)
         ends, others = np.append(self.starts[1:], 0), np.append(before.starts[1:], 0)
-        same &= ends[np.minimum(found, len(self) - 1)] == others if len(self) else False
-        same &= before.loaded
-        self.loaded[found[same]], self.used[found[same]] = True, before.used[same]
+        same: Flags = (self.starts[found] == before.starts) & (ends[found] == others)
+        same &= self.generation[found] == before.generation
+        self.used[found[same]] = before.used[same]
         return same
 
     def rolled_back(self, failed: BucketDirectory) -> BucketDirectory:

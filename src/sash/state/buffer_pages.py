@@ -8,6 +8,7 @@ Pages of the reorder buffer are read when the watermark passes their first row. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -59,7 +60,8 @@ class BufferPages:
 
     def __init__(self, transaction: Pages, bound_query: BoundQuery, limits: RowLimits) -> None:
         self.transaction, self.bound_query, self.limits = transaction, bound_query, limits
-        self.schema = pa.schema([*decoded_schema(bound_query.schema), pa.field("_arrival", pa.int64())])
+        self.plain = decoded_schema(bound_query.schema)
+        self.schema = pa.schema([*self.plain, pa.field("_arrival", pa.int64())])
         self.waiting: tuple[BufferPage, ...] = ()
         self.next_page = 0
         self.holds = False
@@ -104,7 +106,7 @@ class BufferPages:
             require(not arrival.null_count, "it has a row without an arrival number")
             self.limits.require(batch, time, valid)
         return TimedRows(
-            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=decoded_schema(self.bound_query.schema)),
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.plain),
             np.ascontiguousarray(time),
             arrival.to_numpy(),
         )
@@ -118,13 +120,13 @@ class BufferPages:
         }
         if not due:
             return []
-        self._read_together([page for page in self.waiting if page.number in due])
+        self.read_together([page for page in self.waiting if page.number in due])
         found = [self._read_page(page) for page in self.waiting if page.number in due]
         self.waiting = tuple(replace(page, in_memory=True) if page.number in due else page for page in self.waiting)
         return found
 
-    def _read_together(self, pages: list[BufferPage]) -> None:
-        """Read pages in one round trip; `_read_page` finds them in the transaction."""
+    def read_together(self, pages: Sequence[BufferPage]) -> None:
+        """Read pages in one round trip; `read_all` finds them in the transaction."""
         self.transaction.read("buffer", [f"q{page.number}" for page in pages], [self.schema])
 
     def unload(self, buffer: ReorderBuffer) -> None:
@@ -134,16 +136,22 @@ class BufferPages:
 
     def _read_page(self, page: BufferPage) -> TimedRows:
         """The rows of a page that have not been released yet."""
+        rows = self.read_all(page)
+        return rows.slice(self.released(rows), len(rows))
+
+    def released(self, rows: TimedRows) -> int:
+        """How many rows of a page have been released."""
+        return 0 if self.settled is None else int(np.searchsorted(rows.time, self.settled))
+
+    def read_all(self, page: BufferPage) -> TimedRows:
+        """The rows of a page, those that have been released, too."""
         name = f"q{page.number}"
         rows = self._read_rows("buffer", name)
         with decoding(f"page {name!r}"):
             require(len(rows) == page.rows > 0, f"it has {len(rows)} rows, and by the header {page.rows}")
             require(rows.time[1:] >= rows.time[:-1], "its rows are not in order")
             require(rows.time[0] == page.low and rows.time[-1] == page.high, "its times are not those of the header")
-        if self.settled is None:
-            return rows
-        start = int(np.searchsorted(rows.time, self.settled))
-        return rows.slice(start, len(rows))
+        return rows
 
     # ---- writing ----
 
@@ -176,7 +184,7 @@ class BufferPages:
             mine = [page for page in small if page.in_memory == in_memory]
             if len(mine) < MERGE // 2:
                 continue
-            self._read_together(mine)
+            self.read_together(mine)
             rows = [self._read_page(page) for page in mine]
             joined = joined_rows(rows)
             joined = joined.take(np.lexsort((joined.arrival, joined.time)))

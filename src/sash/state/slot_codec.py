@@ -209,6 +209,8 @@ class StateCodec:
         states = {(aggregate.name, i) for aggregate in running for i in aggregate.leaves}
         skipped = {*engine.table.derived, *states} | {name for name in engine.table.arrays if name[0] == "emitted"}
         self.scalars = [name for name in engine.table.arrays if name not in skipped]
+        self.coordinates = [self._coordinates(assigner) for assigner in self.arenas]
+        """By arena: the columns of elements other than states and counts of values."""
         self.columns = [self._element_columns(assigner) for assigner in self.arenas]
         """By arena: the stored columns of its elements."""
         stored = [pa.field(*item) for part in self.running for item in part.fields.items()]
@@ -335,10 +337,12 @@ class StateCodec:
         batches = [restored(*parts) for parts in zip(batches, self.schemas, meta["columns"], strict=True)]
         given = batches[0]
         scalars: NamedArrays = {}
+        place = len(self.engine.keys.types)
         for name in self.scalars:
             blank = self.engine.table.blanks[name]
-            columns = [required_numbers(given, f"{column_text(name)}.{j}") for j in range(blank.size)]
-            scalars[name] = np.stack(columns, 1) if blank.ndim else columns[0]
+            columns = [required_numbers(given, i) for i in range(place, place + blank.size)]
+            scalars[name] = np.array(columns).T if blank.ndim else columns[0]
+            place += blank.size
         keys = [key_column(given.column(i)) for i in range(len(self.engine.keys.types))]
         heads = [assigner.arena.name for assigner in self.arenas]
         emitted = [required_numbers(batch, 0).astype(np.int64) for batch in batches[1 + len(heads) :]]
@@ -348,13 +352,17 @@ class StateCodec:
         """Raises ValueError for invalid slots (`page_checks.py`)."""
         self.checks.slots(stored.scalars)
         for entry in stored.emitted:
-            require_entries(entry, stored.count)
-            require(entry[1:] > entry[:-1], "it has the last result of a key twice")
+            self.check_emitted(entry, stored.count)
+
+    def check_emitted(self, entry: Ints, count: int) -> None:
+        """Raises ValueError for last emitted results that are not of different slots."""
+        require_entries(entry, count)
+        require(entry[1:] > entry[:-1], "it has the last result of a key twice")
 
     def check_elements(self, a: int, batch: pa.RecordBatch, entry: Ints, stored: Stored) -> NamedArrays:
         """The coordinates and counts of elements of these entries. Raises ValueError for invalid ones."""
         assigner = self.arenas[a]
-        columns = {name: required_numbers(batch, column_text(name)) for name in self._coordinates(assigner)}
+        columns = {name: required_numbers(batch, column_text(name)) for name in self.coordinates[a]}
         for aggregate in self.engine.aggregates_of(assigner):
             columns[aggregate.name, "n"] = self.counts(aggregate, batch)
         self.checks.elements(assigner, stored.scalars, entry, columns)

@@ -42,6 +42,7 @@ _BATCH_PATHS = {"record batch": (), "dictionary": (_DATA,)}
 """For each type of message that has buffers, the fields from its header to the RecordBatch."""
 
 _WORD = 8
+_ALIGNED = bytes(range(0, 256, _WORD))
 
 
 def read_batch(data: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
@@ -101,8 +102,8 @@ def _check_metadata(message: Any) -> None:
     if not at:
         return
     at += _OFFSET.unpack_from(data, at)[0]
-    low_bytes = data[at + 4 : at + 4 + 16 * _OFFSET.unpack_from(data, at)[0] : 16].tolist()  # of the buffers' offsets
-    if message.body.address % _WORD or any(byte % _WORD for byte in low_bytes):
+    low_bytes = data[at + 4 : at + 4 + 16 * _OFFSET.unpack_from(data, at)[0] : 16].tobytes()  # of the buffers' offsets
+    if message.body.address % _WORD or low_bytes.strip(_ALIGNED):
         raise ValueError("its buffers are not aligned")
 
 

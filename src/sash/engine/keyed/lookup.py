@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from sash.columns.arrow_arrays import all_true, array
 from sash.columns.exact_columns import column_of
-from sash.columns.keys import decode, decoded_schema, format_key, key_column
+from sash.columns.keys import decode, format_key, key_column
 from sash.columns.row_errors import aggregate_failure
 from sash.columns.time_numbers import Watermark, beyond
 from sash.engine.intake.input_checks import GivenKeys, GivenTime, record_batch
@@ -147,7 +147,8 @@ class Lookup:
     """A lookup of some keys in an engine.
 
     `begin` processes their buffered rows in a step of the engine, if there are any; the caller undoes it
-    (`has_stepped`). `reads_only`: the engine is used for lookups only.
+    (`has_stepped`). `waiting`: the buffered rows; `nothing`: no rows, of their columns. `reads_only`: the engine is
+    used for lookups only.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class Lookup:
         engine: LiveEngine,
         columns: list[pa.Array],
         waiting: TimedRows | None,
+        nothing: TimedRows,
         reads_only: bool,
         closed: str | None,
     ) -> None:
@@ -162,7 +164,7 @@ class Lookup:
         self.closed = closed
         self.rows = len(columns[0]) if columns else 1
         self.keys = [key_column(column) for column in columns]
-        self.waiting = waiting
+        self.waiting, self.nothing = waiting, nothing
         self.of_rows = all(isinstance(one, RowAssigner) and not one.pending for one in engine.assigners)
         """Whether all windows are over rows, so that a lookup only advances structures."""
         self.asked = self.slots = NO_INTS
@@ -174,7 +176,7 @@ class Lookup:
         waiting = None if self.waiting is None or not len(self.waiting) else self._of_keys(self.waiting)
         if waiting is not None or not self.of_rows:
             self.has_stepped = True
-            given = self._nothing() if waiting is None else waiting
+            given = self.nothing if waiting is None else waiting
             if self.reads_only:  # a lookup at a later time may have advanced structures beyond these rows' windows
                 mine = self.engine.keys.find(self._key_columns(given), len(given), insert=False)
                 self._restart(mine.touched)
@@ -197,9 +199,6 @@ class Lookup:
 
     def _key_columns(self, rows: TimedRows) -> list[pa.Array]:
         return [key_column(rows.table.column(name)) for name in self.bound_query.by]
-
-    def _nothing(self) -> TimedRows:
-        return TimedRows.none(decoded_schema(self.bound_query.schema), self.engine.numbers)
 
     def results(self, at: Watermark, last: Length | None, watermark: Watermark) -> Pairs:
         """A column for each pair of window and aggregate, in the order of the keys asked for."""
@@ -252,7 +251,7 @@ class Lookup:
 
     def _values(self, aggregate: LiveAggregate, windows: list[WindowRanges]) -> dict[int, list[pa.Array]]:
         """By the number of each aggregate that is computed here: a column for each window."""
-        nothing = StepRows.without_rows(self._nothing(), self.engine.table)
+        nothing = StepRows.without_rows(self.nothing, self.engine.table)
         try:
             found = aggregate.results(windows, nothing, aggregate.no_rows)
         except ResultFailed as failed:
