@@ -8,14 +8,12 @@ Columns of order statistics as their whole-column kernels take them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.in_order import InOrder
-from sash.columns.aggregate_batch import Aggregate, AggregateBatch
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
@@ -30,14 +28,20 @@ from sash.kernels.column.column_kernels import (
     as_kind,
     column_kernel_of,
 )
-from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel, order_kernel_of
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.bound_kernel import columns_use
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import kind
 
+if TYPE_CHECKING:
+    from sash.aggregators.in_order import InOrder
+    from sash.columns.aggregate_batch import AggregateBatch
+    from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
+
 # --- Order columns ---
+
+ORDER_STATISTICS = (m.CountDistinct, m.Median, m.Mode, m.PercentRank, m.Quantile, m.Rank)
+"""The aggregates with kernels of their own kind (`rank_kernels.py`)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ def order_column(
     """
     if kernel is None:
         return None
+    from sash.kernels.column.rank_kernels import DistinctKernel
+
     number = kind(column.type) if spec.order(0) is None else None
     if number is not None:
         return OrderColumn(kernel, as_kind(numbers(column), number))
@@ -127,6 +133,10 @@ class InputKernels(NamedTuple):
         numbered = forms is not None and forms != ("presence",)
         kinds = kinds_of(forms, spec.types) if forms is not None and numbered else ()
         kernel = column_kernel_of(spec.monoid, kinds) if numbered else None
+        if not isinstance(spec.monoid, ORDER_STATISTICS):
+            return cls(forms, kinds, kernel, None)
+        from sash.kernels.column.rank_kernels import order_kernel_of
+
         return cls(forms, kinds, kernel, order_kernel_of(spec.monoid))
 
 
@@ -197,6 +207,9 @@ class Inputs:
     def batch(self, cls: type[InOrder], lowers_apart: bool = False) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order; `lowers_apart`: results are states."""
         if (cls, lowers_apart) not in self._batches:
+            from sash.columns.aggregate_batch import Aggregate, AggregateBatch
+            from sash.kernels.loops.bound_kernel import columns_use
+
             spec = replace(self.spec, monoid=cls.form(self.spec.monoid))
             aggregate = Aggregate(spec, columns_use(cls), lowers_apart)
             columns = self.columns

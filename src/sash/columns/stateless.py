@@ -11,19 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.by_position import sequential
-from sash.columns.aggregate_batch import Aggregate
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn, newest_values
 from sash.columns.direct_columns import RangeOverflow, ewm_column, ewm_of, lag_column, lag_of, weighted_mean_column
 from sash.columns.failed_rows import REMEDY
 from sash.columns.keys import decode
-from sash.columns.lowered_results import ResultView
 from sash.columns.many_sizes import FEWEST, together
 from sash.columns.projected_results import Projector
 from sash.columns.row_order import RowOrder, counts_before, order_rows
@@ -35,12 +33,14 @@ from sash.kernels.column.column_kernels import (
     RangeBounds,
     RowThreads,
 )
-from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
-from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import AggregateSpec, WindowSpec
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
 from sash.windows.rules import is_gap
+
+if TYPE_CHECKING:
+    from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
+    from sash.kernels.loops.bound_kernel import AggregateError
 
 PLACED = (m.First, m.Last, m.Nth)
 """Aggregates whose result is the value at a position of the window."""
@@ -278,6 +278,10 @@ class StatelessExecutor:
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
+        from sash.aggregators.by_position import sequential
+        from sash.columns.aggregate_batch import Aggregate
+        from sash.kernels.loops.bound_kernel import AggregateError, columns_use
+
         ranges = self.threads.as_ranges(among, len(inputs.results))
         structure = sequential("TwoStacksLite")
         kernel = Aggregate(inputs.spec, columns_use(structure)).kernel
@@ -299,6 +303,10 @@ class StatelessExecutor:
         lowers_apart: bool = False,
     ) -> ResultColumn:
         """Compute results with a structure over the bounds. `lowers_apart`: failed ones are null, and in `failed`."""
+        from sash.aggregators.by_position import sequential
+        from sash.columns.lowered_results import ResultView
+        from sash.kernels.loops.bound_kernel import AggregateError
+
         rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"

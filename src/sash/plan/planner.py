@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from sash import monoids as m
-from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.monoids.durations import DurationSum
 from sash.monoids.ewm import EwmMeanByTime, EwmStdByTime, EwmVarByTime
@@ -29,6 +28,7 @@ from sash.plan.api_types import Prefer
 from sash.plan.common_results import Member, shared_states
 
 if TYPE_CHECKING:
+    from sash.aggregators.catalogue import Record
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 
 DEQUE_SIZES = 8
@@ -258,6 +258,8 @@ def _choice(
     if tree_of(monoid):
         return _order_statistic(group, options.structure, aggregate)
     if options.structure is not None:
+        from sash.aggregators.catalogue import CATALOGUE  # all structures, of which most plans need one
+
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].rule.measure == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
@@ -323,6 +325,8 @@ def _forced(record: Record, monoid: Monoid, aggregate: AggregateSpec) -> Choice:
 
 def _constant_time(monoid: Monoid) -> Choice:
     """The structure with the fewest ⊕ on average, then the least space, among those with a constant worst case."""
+    from sash.aggregators.catalogue import IN_ORDER
+
     fit = [
         record
         for record in IN_ORDER.values()
