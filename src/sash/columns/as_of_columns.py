@@ -44,6 +44,7 @@ from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn
 from sash.columns.failed_rows import FailedResults, RowChecks, warn_failed
 from sash.columns.keys import decode, format_value, ranks
+from sash.columns.projected_results import Projector
 from sash.columns.row_errors import aggregate_failure
 from sash.columns.row_order import RowOrder, key_codes, place_rows, times_of
 from sash.columns.stateless import NeedsOperator, ResultCells, StatelessExecutor, full_windows, projected
@@ -52,7 +53,7 @@ from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThre
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.planner import Plan
+from sash.plan.queries import alone
 from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.rules import LIMIT, Bound, bound, is_gap
 
@@ -286,10 +287,13 @@ def _ranges(los: Numbers, his: Numbers) -> RangeBounds:
 
 
 class AsOfExecutor(StatelessExecutor):
-    """Executes a plan as of the rows of spines."""
+    """Executes a query as of the rows of spines."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
-        super().__init__(plan, clock, threads)
+    def __init__(
+        self, bound_query: BoundQuery, clock: Callable[[], float] = time.time, threads: int | None = None
+    ) -> None:
+        super().__init__(alone(bound_query), clock, threads)
+        self.projector = Projector(bound_query)
         self.checks = RowChecks(self.bound_query, self._is_compiled)
         self.failed_events, self.failures = 0, FailedResults()
 
