@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.engine.queries_operator import QueriesOperator
+    import sash.windows  # as in `query.py`
     from sash.plan.api_types import ArrayT, ArrowStream, Frame, FrameT, Mode
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
     from sash.stores import Store
@@ -305,7 +305,7 @@ class Queries:
         mode: Mode = "rows",
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
-    ) -> QueriesOperator:
+    ) -> sash.engine.QueriesOperator:
         """An operator for these queries: it takes record batches, and returns a dict of record batches.
 
         schema, mode, store, clock: as for `Query.operator`. All queries have one store, with one commit a call.

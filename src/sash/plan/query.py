@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.engine.operator import Operator
-    from sash.engine.state_reader import StateReader
+    import sash.windows  # hosts are above this package: what they return has its public name, `sash.engine.Operator`
     from sash.plan.api_types import (
         ArrayT,
         ArrowStream,
@@ -226,7 +225,7 @@ class Query:
         mode: Mode = "rows",
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
-    ) -> Operator:
+    ) -> sash.engine.Operator:
         """An operator for this query: it takes and returns record batches, with live state between calls.
 
         schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
@@ -241,7 +240,7 @@ class Query:
         engine = dispatch.host("sash.engine", "an operator")
         return engine.Operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
 
-    def reader(self, store: Store, schema: pa.Schema | None = None) -> StateReader:
+    def reader(self, store: Store, schema: pa.Schema | None = None) -> sash.engine.StateReader:
         """A reader of the state that an operator of this query commits to a store, for lookups while it runs.
 
         store: a store that can be read while the operator writes, such as `RocksDBStore(path, read_only=True)`.
