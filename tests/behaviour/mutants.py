@@ -815,15 +815,15 @@ MUTANTS = {
         "test_values.py::test_keys_of_every_type_come_and_go",
     ),
     "texts of released keys stay": Mutant(
-        "columns/keys.py",
-        "live: Ints = np.flatnonzero(self._uses[: len(self)])",
-        "live: Ints = np.arange(len(self))",
+        "columns/key_columns.py",
+        "used: Ints = np.flatnonzero(self._uses[: len(self)])",
+        "used: Ints = np.arange(len(self))",
         "test_values.py::test_memory_of_keys_is_released",
     ),
     "texts of keys are renamed to others": Mutant(
-        "columns/keys.py",
-        "renamed[live] = np.arange(len(live))",
-        "renamed[live] = np.arange(len(live))[::-1]",
+        "columns/key_columns.py",
+        "renamed[used] = np.arange(len(used))",
+        "renamed[used] = np.arange(len(used))[::-1]",
         "test_values.py::test_memory_of_keys_is_released",
     ),
     "process is allowed after finish": Mutant(

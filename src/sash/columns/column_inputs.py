@@ -36,26 +36,24 @@ from sash.plan.types import kind
 if TYPE_CHECKING:
     from sash.aggregators.in_order import InOrder
     from sash.columns.aggregate_batch import AggregateBatch
-    from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
+    from sash.kernels.column.rank_kernels import DistinctKernel, RankKernel
 
-# --- Order columns ---
+# --- Ranked columns ---
 
-ORDER_STATISTICS = (m.CountDistinct, m.Median, m.Mode, m.PercentRank, m.Quantile, m.Rank)
+RANKED = (m.CountDistinct, m.Median, m.Mode, m.PercentRank, m.Quantile, m.Rank)
 """The aggregates with kernels of their own kind (`rank_kernels.py`)."""
 
 
 @dataclass(frozen=True)
-class OrderColumn:
-    """A column with an order as numbers, the kernel over them, and the dictionary that decodes its results, if any."""
+class RankColumn:
+    """A column whose values are compared, as numbers; the kernel over them, and what decodes its results, if any."""
 
-    kernel: OrderKernel | DistinctKernel
+    kernel: RankKernel | DistinctKernel
     x: Numbers
     dictionary: ValueDictionary | None = None
 
 
-def order_column(
-    spec: AggregateSpec, kernel: OrderKernel | DistinctKernel | None, column: pa.Array
-) -> OrderColumn | None:
+def rank_column(spec: AggregateSpec, kernel: RankKernel | DistinctKernel | None, column: pa.Array) -> RankColumn | None:
     """The column of an order statistic for its kernel; None for other aggregates, and for types without a kernel.
 
     Numbers and times are numbers; other values are ranked, or numbered if only equality counts. Ordered categories are
@@ -65,18 +63,18 @@ def order_column(
         return None
     from sash.kernels.column.rank_kernels import DistinctKernel
 
-    number = kind(column.type) if spec.order(0) is None else None
+    number = kind(column.type) if spec.categories_of(0) is None else None
     if number is not None:
-        return OrderColumn(kernel, as_kind(numbers(column), number))
+        return RankColumn(kernel, as_kind(numbers(column), number))
     if kernel.result == "float" and not isinstance(spec.monoid, m.Rank):
         return None
-    if spec.order(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        return OrderColumn(kernel, as_kind(numbers(column), "int"))
+    if spec.categories_of(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
+        return RankColumn(kernel, as_kind(numbers(column), "int"))
     if isinstance(kernel, DistinctKernel):
         codes = column.dictionary_encode().indices.fill_null(0)
-        return OrderColumn(kernel, codes.to_numpy(zero_copy_only=False).astype(np.int64))
-    dictionary = ValueDictionary("rank" if spec.order(0) is None else "category", column, spec.order(0))
-    return OrderColumn(kernel, dictionary.codes, dictionary if kernel.result == "same" else None)
+        return RankColumn(kernel, codes.to_numpy(zero_copy_only=False).astype(np.int64))
+    dictionary = ValueDictionary("rank" if spec.categories_of(0) is None else "category", column, spec.categories_of(0))
+    return RankColumn(kernel, dictionary.codes, dictionary if kernel.result == "same" else None)
 
 
 def newest_values(ranges: RangeBounds, non_nulls: Flags) -> Flags:
@@ -124,7 +122,7 @@ class InputKernels(NamedTuple):
     forms: tuple[Form, ...] | None
     kinds: tuple[Kind, ...]
     column: ColumnKernel | None
-    order: OrderKernel | DistinctKernel | None
+    ranked: RankKernel | DistinctKernel | None
 
     @classmethod
     def of(cls, spec: AggregateSpec) -> InputKernels:
@@ -133,11 +131,11 @@ class InputKernels(NamedTuple):
         numbered = forms is not None and forms != ("presence",)
         kinds = kinds_of(forms, spec.types) if forms is not None and numbered else ()
         kernel = column_kernel_of(spec.monoid, kinds) if numbered else None
-        if not isinstance(spec.monoid, ORDER_STATISTICS):
+        if not isinstance(spec.monoid, RANKED):
             return cls(forms, kinds, kernel, None)
-        from sash.kernels.column.rank_kernels import order_kernel_of
+        from sash.kernels.column.rank_kernels import rank_kernel_of
 
-        return cls(forms, kinds, kernel, order_kernel_of(spec.monoid))
+        return cls(forms, kinds, kernel, rank_kernel_of(spec.monoid))
 
 
 class Inputs:
@@ -159,13 +157,13 @@ class Inputs:
         self.columns = [decode(columns.column(name)) for name in spec.columns]
         kernels = spec.prepared.get_or(InputKernels, lambda: InputKernels.of(spec))
         self.forms = kernels.forms
-        self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
+        self.kernel: ColumnKernel | RankKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
         self.x: Numbers = NO_INTS
         """The numbers that the kernel reads, in order; empty without a kernel."""
         self._batches: dict[tuple[type[InOrder], bool], AggregateBatch] = {}
         non_nulls: Flags | None = None
-        ordered = order_column(spec, kernels.order, self.columns[0]) if self.columns else None
+        ordered = rank_column(spec, kernels.ranked, self.columns[0]) if self.columns else None
         nullable = () if ordered is not None else spec.monoid.nullable
         for i, column in enumerate(self.columns):
             if column.null_count and i not in nullable:
@@ -189,7 +187,7 @@ class Inputs:
         forms, kinds = kernels.forms or (), kernels.kinds
         dictionary = None
         if forms[0] in ("rank", "category"):
-            dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.order(0))
+            dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.categories_of(0))
         x: Any = dictionary.codes if dictionary is not None else numbers(self.columns[0])
         if kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:

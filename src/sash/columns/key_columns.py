@@ -146,16 +146,16 @@ class BytesColumn:
 
     def rebuilt(self) -> tuple[Ints, partial[Any]]:
         """Remove the entries that no key uses: the new code of each old one, -1 for a removed entry; the change."""
-        live: Ints = np.flatnonzero(self._uses[: len(self)])
+        used: Ints = np.flatnonzero(self._uses[: len(self)])
         renamed: Ints = np.full(len(self), -1, np.int64)
-        renamed[live] = np.arange(len(live))
-        starts, data = self._gather(live, None)
-        space = _power_of_two(2 * len(live), _ENTRIES), _power_of_two(2 * len(data), _BYTES)
+        renamed[used] = np.arange(len(used))
+        starts, data = self._gather(used, None)
+        space = _power_of_two(2 * len(used), _ENTRIES), _power_of_two(2 * len(data), _BYTES)
         new = BytesColumn(self.type, *space)
         new._starts[: len(starts)] = starts
         new._arena[: len(data)] = data
-        new._uses[: len(live)] = self._uses[live]
-        new._counts[0] = new._used = len(live)
+        new._uses[: len(used)] = self._uses[used]
+        new._counts[0] = new._used = len(used)
         call_loop(key_loops.index_bytes, "", (self._table, renamed, new._table))
         return renamed, attributes(self, **vars(new))
 

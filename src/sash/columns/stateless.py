@@ -39,7 +39,7 @@ from sash.plan.queries import Combination
 from sash.windows.rules import is_gap
 
 if TYPE_CHECKING:
-    from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
+    from sash.kernels.column.rank_kernels import DistinctKernel, RankKernel
     from sash.kernels.loops.bound_kernel import AggregateError
 
 PLACED = (m.First, m.Last, m.Nth)
@@ -253,7 +253,7 @@ class StatelessExecutor:
             raise NeedsOperator from overflow
 
     def _enough(
-        self, kernel: ColumnKernel | OrderKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder
+        self, kernel: ColumnKernel | RankKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder
     ) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
         if isinstance(among, RangeBounds):

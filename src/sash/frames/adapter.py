@@ -7,8 +7,7 @@ frame ──column(name)──▶ Arrow ──▶ operator ──▶ FrameResult
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,7 @@ Ints = NDArray[np.int64]
 A = TypeVar("A")
 
 
-@dataclass(frozen=True)
-class FrameResult:
+class FrameResult(NamedTuple):
     """A column of results.
 
     source: the column whose values the results are, if any; the results get its type.
@@ -38,15 +36,6 @@ class FrameResult:
         """The adapter of the frame with the source, and the source; None without one, or for another kind of frame."""
         frame: Any = adapter if self.frame is None else self.frame
         return None if self.source is None or type(frame) is not type(adapter) else (frame, self.source)
-
-    @property
-    def values(self) -> pa.Array:
-        """The results as an Arrow column."""
-        return self.column.arrow()
-
-    def take_numbers(self) -> NDArray[Any] | None:
-        """Take over the array of the results, if `ResultColumn.take_numbers` gives it."""
-        return self.column.take_numbers()
 
 
 class Adapter(Protocol):

@@ -51,7 +51,7 @@ class ArrowAdapter:
 
     def _as_arrow(self, result: FrameResult) -> pa.Array:
         """Results as a column; dictionary-encoded if their source is."""
-        values, found = result.values, result.source_in(self)
+        values, found = result.column.arrow(), result.source_in(self)
         if found is None or pa.types.is_dictionary(values.type):
             return values
         frame, name = found

@@ -104,7 +104,7 @@ def _noting(names: Iterable[str]) -> Iterator[None]:
         raise
 
 
-def run_array(query: Query, data: Any, name: str) -> Any:
+def run_array(query: Query, data: Any, name: str, result: str) -> Any:
     """The only result of a query on an array, or on a Series, as one; `name`: the column that the query reads."""
     package = package_of(data)
     if package == "pandas":
@@ -115,9 +115,9 @@ def run_array(query: Query, data: Any, name: str) -> Any:
         from sash.frames.polars_adapter import PolarsSeriesAdapter
 
         return compute(query, PolarsSeriesAdapter(data, name))
-    from sash.frames.dict_adapter import ArrayAdapter
-
-    return compute(query, ArrayAdapter(data, name))
+    if data.ndim != 1:
+        raise ValueError(f"an array must have one dimension, and this one has {data.ndim}: write a dict of arrays")
+    return compute(query, adapter_of({name: data}))[result]
 
 
 def _require_final(query: Query) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from sash.aggregators.catalogue import IN_ORDER, in_order
 from sash.aggregators.in_order import InOrder, State, require
+from sash.aggregators.running import Running
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node
 from sash.loop.evictor import Evictor, event_inputs, length
@@ -22,29 +23,6 @@ from sash.plan.options import PREFERENCES
 from sash.plan.planner import FOLD, choose
 from sash.plan.time_axis import Number
 from sash.plan.validation import halflife_of
-
-
-class RunningFold:
-    """The aggregate of all elements that were pushed."""
-
-    def __init__(self, monoid: Monoid) -> None:
-        self.monoid = monoid
-        self.total: State = monoid.identity
-
-    def push(self, v: State) -> None:
-        self.total = self.monoid.combine(self.total, v)
-
-    def drop(self, n: int) -> NoReturn:
-        raise AssertionError(f"{n} elements cannot leave a folded window")
-
-    def aggregate(self) -> State:
-        return self.total
-
-    def clear(self) -> None:
-        self.total = self.monoid.identity
-
-    def copy(self) -> Self:
-        return copy.copy(self)
 
 
 class AggregateFailed(Exception):
@@ -121,7 +99,7 @@ class LoopAggregate:
                 f"{validation.exact_instead(self.monoid)}"
             )
         chosen = _structure(self.monoid, prefer, structure)
-        self.structure: InOrder | RunningFold = RunningFold(self.monoid) if evictor.folds else chosen(self.monoid)
+        self.structure: InOrder = Running(self.monoid) if evictor.folds else chosen(self.monoid)
         self.monoid = self.structure.monoid
         self.nullable = self.monoid.nullable
         self.last = -1
@@ -129,7 +107,7 @@ class LoopAggregate:
 
     @property
     def structure_name(self) -> str:
-        return FOLD if isinstance(self.structure, RunningFold) else type(self.structure).__name__
+        return FOLD if isinstance(self.structure, Running) else type(self.structure).__name__
 
     def lifted(self, x: Any, now: Number | None) -> tuple[bool, State]:
         """Whether the event has a value for this aggregate, and its lifted state.

@@ -338,7 +338,7 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
     if isinstance(bound.monoid, Custom):
         require_pure(bound.monoid, type_samples(found), label)
     sources = [source_column(tree) for tree in trees]
-    orders = _orders(bound, sources, schema, label)
+    ordered = _categories(bound, sources, schema, label)
     encoding = None
     if types.selects(bound.monoid) and (last := sources[-1]) and types.is_dictionary(schema.field(last).type):
         encoding = wide_type(schema.field(last).type)
@@ -346,7 +346,7 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
         result = types.result(bound.monoid, found)
     except TypeError as error:
         raise TypeError(f"{label}: {error}") from None
-    plain = AggregateSpec(name, bound.monoid, names, found, result, trees, orders, encoding)
+    plain = AggregateSpec(name, bound.monoid, names, found, result, trees, ordered, encoding)
     return _with_added_inputs(plain, time, label)
 
 
@@ -378,24 +378,24 @@ def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
     return derived_type(tree, lambda column: known(schema, column, label), label)
 
 
-def _orders(
+def _categories(
     bound: Bound, sources: Sequence[str | None], schema: pa.Schema, label: str
 ) -> tuple[Categories | None, ...]:
-    """The values of compared columns in the order of their categories; () if no column has ordered ones."""
+    """The categories of compared columns, from the least; () if no column has ordered ones."""
     found: list[Categories | None] = []
     for column, domain in zip(sources, bound.monoid.domain, strict=False):
-        order = None
+        own = None
         if domain == "ordered" and column is not None:
             field = schema.field(column)
             categories = categories_of(field)
             if isinstance(bound.monoid, DirectProduct):
                 _require_own_order(schema, column, label)
             elif categories is not None:
-                order = tuple(categories.to_pylist())
+                own = tuple(categories.to_pylist())
             elif is_ordered(field.type):
                 raise UnknownCategories(
                     f"{label} compares the column {column!r} by the order of its categories, which a schema does not "
                     "have: run the query on data, or open the operator without a schema"
                 )
-        found.append(order)
-    return tuple(found) if any(order is not None for order in found) else ()
+        found.append(own)
+    return tuple(found) if any(one is not None for one in found) else ()

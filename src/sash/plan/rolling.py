@@ -95,7 +95,7 @@ def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any]) -> An
             )
         _require_rows(leaf.window)
     query = remembered(Query, {**given, RESULT: aggregate.of_column(ARRAY)})
-    return dispatch.host("sash.frames", "an array").run_array(query, data, ARRAY)
+    return dispatch.host("sash.frames", "an array").run_array(query, data, ARRAY, RESULT)
 
 
 def _require_rows(window: Any) -> None:
