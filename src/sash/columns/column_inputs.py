@@ -44,17 +44,12 @@ RANKED = (m.CountDistinct, m.Median, m.Mode, m.PercentRank, m.Quantile, m.Rank)
 """The aggregates with kernels of their own kind (`rank_kernels.py`)."""
 
 
-@dataclass(frozen=True)
-class RankColumn:
-    """A column whose values are compared, as numbers; the kernel over them, and what decodes its results, if any."""
+def rank_column(
+    spec: AggregateSpec, kernel: RankKernel | DistinctKernel | None, column: pa.Array
+) -> tuple[RankKernel | DistinctKernel, ValueDictionary | None, Numbers] | None:
+    """The kernel of an order statistic, what decodes its results, if anything, and the column as it reads it.
 
-    kernel: RankKernel | DistinctKernel
-    x: Numbers
-    dictionary: ValueDictionary | None = None
-
-
-def rank_column(spec: AggregateSpec, kernel: RankKernel | DistinctKernel | None, column: pa.Array) -> RankColumn | None:
-    """The column of an order statistic for its kernel; None for other aggregates, and for types without a kernel.
+    None for other aggregates, and for types without a kernel.
 
     Numbers and times are numbers; other values are ranked, or numbered if only equality counts. Ordered categories are
     their places.
@@ -65,16 +60,16 @@ def rank_column(spec: AggregateSpec, kernel: RankKernel | DistinctKernel | None,
 
     number = kind(column.type) if spec.categories_of(0) is None else None
     if number is not None:
-        return RankColumn(kernel, as_kind(numbers(column), number))
+        return kernel, None, as_kind(numbers(column), number)
     if kernel.result == "float" and not isinstance(spec.monoid, m.Rank):
         return None
     if spec.categories_of(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        return RankColumn(kernel, as_kind(numbers(column), "int"))
+        return kernel, None, as_kind(numbers(column), "int")
     if isinstance(kernel, DistinctKernel):
         codes = column.dictionary_encode().indices.fill_null(0)
-        return RankColumn(kernel, codes.to_numpy(zero_copy_only=False).astype(np.int64))
+        return kernel, None, codes.to_numpy(zero_copy_only=False).astype(np.int64)
     dictionary = ValueDictionary("rank" if spec.categories_of(0) is None else "category", column, spec.categories_of(0))
-    return RankColumn(kernel, dictionary.codes, dictionary if kernel.result == "same" else None)
+    return kernel, dictionary if kernel.result == "same" else None, dictionary.codes
 
 
 def newest_values(ranges: RangeBounds, non_nulls: Flags) -> Flags:
@@ -163,16 +158,16 @@ class Inputs:
         """The numbers that the kernel reads, in order; empty without a kernel."""
         self._batches: dict[tuple[type[InOrder], bool], AggregateBatch] = {}
         non_nulls: Flags | None = None
-        ordered = rank_column(spec, kernels.ranked, self.columns[0]) if self.columns else None
-        nullable = () if ordered is not None else spec.monoid.nullable
+        ranked = rank_column(spec, kernels.ranked, self.columns[0]) if self.columns else None
+        nullable = () if ranked is not None else spec.monoid.nullable
         for i, column in enumerate(self.columns):
             if column.null_count and i not in nullable:
                 non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
                 break
         self.non_nulls = non_nulls
-        if ordered is not None:
-            self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
-            self.x = self._read(ordered.x)
+        if ranked is not None:
+            self.kernel, self.dictionary, x = ranked
+            self.x = self._read(x)
         elif kernels.column is not None:
             self.kernel, self.dictionary, self.x = self._prepare(kernels, kernels.column)
         self.places: Places | None = None if non_nulls is None else counts_before(non_nulls)

@@ -40,7 +40,7 @@ from sash.columns.failed_rows import warn_failed
 from sash.columns.keys import decode, encode_as
 from sash.columns.row_order import RowOrder, order_rows
 from sash.columns.stateless import NeedsOperator, StatelessExecutor
-from sash.frames.adapter import Adapter, FrameResult
+from sash.frames.adapter import Adapter, FrameResult, arrow_adapter
 from sash.kernels.column.column_kernels import Places, RowThreads
 from sash.plan import validation
 from sash.plan.as_of_query import AsOfQuery
@@ -152,8 +152,6 @@ def adapter_of(data: Any) -> Adapter:
         from sash.frames.dict_adapter import SequenceAdapter
 
         return SequenceAdapter(data)
-    from sash.frames.arrow_adapter import arrow_adapter
-
     return arrow_adapter(data)
 
 
