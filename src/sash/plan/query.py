@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
@@ -176,9 +176,9 @@ class Query:
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
-    def rewritten(self, **changes: Any) -> Query:
+    def rewritten(self, **changes: Any) -> Self:
         """The query with some of its arguments changed."""
-        return Query(**self.arguments(**changes))
+        return type(self)(**self.arguments(**changes))
 
     def arguments(self, **changes: Any) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
