@@ -35,6 +35,7 @@ from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, T
 
 if _TYPE_CHECKING:
     from sash import aggregators, testing
+    from sash import engine as engine  # what `Query.operator` returns is named by its public path
     from sash.cli.page.live_page import live_page
     from sash.cli.plots import plot
     from sash.cli.sql import sql

@@ -653,19 +653,19 @@ MUTANTS = {
         "test_state.py::test_state_of_another_window_is_refused",
     ),
     "aggregates with other parameters share a state": Mutant(
-        "plan/combined_query.py",
+        "plan/queries.py",
         "tuple(_place(aggregates, spec, lambda spec: (spec.columns, spec.monoid)) for spec in one.aggregates),",
         "tuple(_place(aggregates, spec, lambda spec: (spec.columns, type(spec.monoid))) for spec in one.aggregates),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "aggregates of other columns share a state": Mutant(
-        "plan/combined_query.py",
+        "plan/queries.py",
         "tuple(_place(aggregates, spec, lambda spec: (spec.columns, spec.monoid)) for spec in one.aggregates),",
         "tuple(_place(aggregates, spec, lambda spec: spec.monoid) for spec in one.aggregates),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "windows with other ends share their bounds": Mutant(
-        "plan/combined_query.py",
+        "plan/queries.py",
         "tuple(_place(windows, spec, lambda spec: spec.window) for spec in one.windows),",
         "tuple(_place(windows, spec, lambda spec: (type(spec.window), spec.size)) for spec in one.windows),",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
@@ -683,7 +683,7 @@ MUTANTS = {
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
     ),
     "a query reads the aggregates of another one": Mutant(
-        "plan/combined_query.py",
+        "plan/queries.py",
         "return {(w, a): cells[self.windows[w], self.aggregates[a]] for w, a in asked}",
         "return {(w, a): cells.get((self.windows[w], a), next(iter(cells.values()))) for w, a in asked}",
         "test_hosts.py::test_queries_that_differ_in_one_argument_keep_their_results_apart",
@@ -815,15 +815,15 @@ MUTANTS = {
         "test_values.py::test_keys_of_every_type_come_and_go",
     ),
     "texts of released keys stay": Mutant(
-        "columns/keys.py",
-        "live: Ints = np.flatnonzero(self._uses[: len(self)])",
-        "live: Ints = np.arange(len(self))",
+        "columns/key_columns.py",
+        "used: Ints = np.flatnonzero(self._uses[: len(self)])",
+        "used: Ints = np.arange(len(self))",
         "test_values.py::test_memory_of_keys_is_released",
     ),
     "texts of keys are renamed to others": Mutant(
-        "columns/keys.py",
-        "renamed[live] = np.arange(len(live))",
-        "renamed[live] = np.arange(len(live))[::-1]",
+        "columns/key_columns.py",
+        "renamed[used] = np.arange(len(used))",
+        "renamed[used] = np.arange(len(used))[::-1]",
         "test_values.py::test_memory_of_keys_is_released",
     ),
     "windows without a value differ": Mutant(

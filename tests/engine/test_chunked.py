@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 import sash
 from sash.engine import sorted_batches as module
 from sash.engine.sorted_batches import ChunkedExecutor, is_chunkable
-from sash.plan.combined_query import ALONE
+from sash.plan.queries import ALONE
 from tests.behaviour.differential import compare_with_reference
 from tests.shared.streams import Case, cases
 

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 import sash
 from sash.columns import many_sizes as many_sizes_of_frames
 from sash.columns import row_order, stateless
-from sash.frames import execute_queries
+from sash.frames import execute
 from sash.kernels.column import prefix_sums
 from sash.kernels.column.column_kernels import coded
 from tests.shared.several_queries import SharedCase, shared_cases
@@ -32,13 +32,10 @@ def test_together_as_alone(shared: SharedCase) -> None:
         assert repr(found[name].to_pylist()) == repr(alone.to_pylist())  # NaN is not equal to itself
 
 
-def test_one_query_costs_what_the_query_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_query_is_the_query() -> None:
     table = pa.table(columns())
     for name, query in some().queries.items():
-        expected = query.run(table)
-        with monkeypatch.context() as patched:
-            patched.setattr(execute_queries, "SharedRows", None)  # one query is not combined
-            assert sash.Queries(**{name: query}).run(table)[name].equals(expected)
+        assert sash.Queries(**{name: query}).run(table)[name].equals(query.run(table))
 
 
 def some() -> sash.Queries:
@@ -101,7 +98,7 @@ def test_rows_are_sorted_once_for_each_key_and_order(monkeypatch: pytest.MonkeyP
         sorted_by.append(bound_query.by)
         return row_order.order_rows(table, encoded, bound_query, *more, **named)
 
-    for module in (execute_queries, stateless):
+    for module in (execute, stateless):
         monkeypatch.setattr(module, "order_rows", counted)
     queries = some().queries
     sash.Queries(**{name: queries[name] for name in ("row", "both", "slide", "all")}).run(pa.table(columns()))

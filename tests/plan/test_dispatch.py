@@ -1,5 +1,7 @@
 """Find the host for data, and report a clear error if there is none."""
 
+import gc
+import subprocess
 import sys
 from types import ModuleType
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 
 import sash
 from sash import Query
+from sash.plan import dispatch
 
 QUERY = Query(5, n=sash.count())
 
@@ -82,3 +85,46 @@ def test_an_import_that_a_host_misses_is_raised_as_it_is(monkeypatch: pytest.Mon
     monkeypatch.setattr("sash.plan.dispatch.importlib.import_module", missing)
     with pytest.raises(ModuleNotFoundError, match="No module named 'pyspark'"):
         QUERY.operator()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_while_a_host_is_imported(collects: bool) -> None:
+    """Nor afterwards for what it has loaded; the setting of the process stays."""
+    program = f"""if True:
+        import gc, sash
+        from sash.plan import dispatch
+        gc.collect()
+        gc.{"enable" if collects else "disable"}()
+        collected = []
+        gc.callbacks.append(lambda phase, _: collected.append(phase))
+        dispatch.host("sash.frames", "this")
+        made = gc.get_count()[0]
+        gc.callbacks.clear()
+        print(collected, made < 1000, gc.isenabled(), gc.get_freeze_count())
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"[] {collects} {collects} 0"  # a process that does not collect has its own reasons
+
+
+def test_objects_that_a_process_has_frozen_stay_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sash.plan.dispatch.importlib.import_module", lambda _name: gc)
+    monkeypatch.delitem(sys.modules, "sash.spark", raising=False)
+    gc.freeze()
+    try:
+        dispatch.host("sash.spark", "this")
+        assert gc.get_freeze_count()
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+
+
+def test_a_host_that_cannot_be_imported_leaves_collection_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_name: str) -> ModuleType:
+        assert not gc.isenabled()
+        raise ImportError("libarrow is missing")
+
+    monkeypatch.setattr("sash.plan.dispatch.importlib.import_module", fails)
+    monkeypatch.delitem(sys.modules, "sash.spark", raising=False)
+    with pytest.raises(ImportError, match="libarrow is missing"):
+        dispatch.host("sash.spark", "this")
+    assert gc.isenabled()

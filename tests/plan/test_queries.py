@@ -9,9 +9,9 @@ import pytest
 import sash
 from sash.engine.operation_counts import count_operations
 from sash.monoids.op_counter import OpCounter
-from sash.plan.combined_query import CombinedQuery
 from sash.plan.explain_queries import cost_of
 from sash.plan.planner import plan
+from sash.plan.queries import CombinedQuery
 from sash.plan.slicing import WHY_SAME
 
 HIGH = sash.max("x")

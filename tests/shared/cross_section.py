@@ -43,7 +43,7 @@ IN_TURN = (
     "tests/frames/test_sql.py",
     "tests/frames/test_trust.py",
     "tests/kernels/column/test_long_windows.py",
-    "tests/kernels/column/test_order_kernels.py",
+    "tests/kernels/column/test_rank_kernels.py",
     "tests/kernels/test_memory.py",
     "tests/plan/test_event_window_calendar.py",
     "tests/plan/test_event_window_made.py",

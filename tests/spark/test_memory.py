@@ -13,7 +13,7 @@ import pytest
 
 import sash
 from sash.engine import sorted_batches as chunked
-from sash.plan.combined_query import ALONE
+from sash.plan.queries import ALONE
 from sash.spark.batch import plan_batch
 from sash.spark.batch.partition_task import PartitionTask, PassLayout, QueryExecutor
 

@@ -15,7 +15,7 @@ import pytest
 from pyspark import cloudpickle
 
 import sash
-from sash.plan.combined_query import ALONE
+from sash.plan.queries import ALONE
 from sash.spark.batch.partition_task import ROWS, PartitionTask, PassLayout, QueryExecutor
 from sash.spark.shipping import by_value, processor_by_value
 from sash.spark.stream.plan_stream import spec_of

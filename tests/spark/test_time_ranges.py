@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash import Count, Lifetime, Query, Session, Time
-from sash.plan.combined_query import ALONE
+from sash.plan.queries import ALONE
 from sash.spark.batch import range_split as key_histogram
 from sash.spark.batch.pack_ranges import PACKED, LargeKey, PackRanges, ShuffleRouting
 from sash.spark.batch.partition_task import PartialFold, PartitionTask, PassLayout, QueryExecutor

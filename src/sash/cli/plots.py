@@ -99,7 +99,7 @@ def plot(
     query = Query(
         windows,
         by=by,
-        on=time_column(data, windows, on, aggregates),
+        on=time_column(data, {"windows": windows, "on": on, **aggregates}),
         lateness=lateness,
         emit=emit,
         late=late,

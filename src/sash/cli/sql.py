@@ -184,7 +184,7 @@ class _Frame:
         """Rows get ranks in the order of a query's `on`, as a column that the table does not show: equal ones if all
         columns of it are equal.
         """
-        table = FrameTable.of(query, self._typed(data), False).table
+        table = FrameTable.of(query, self._typed(data)).table
         self._ranks[name] = peer_ranks(table, query.bind(table.schema))
         return data
 

@@ -144,9 +144,11 @@ class Aggregate:
         as_objects: tuple[Form, ...] = tuple("object" for _ in self.types)
         self.forms = forms if forms and self.kernel.compiled else as_objects
         self.state_of, self.result_of = self._traced(self.forms)
-        if not self.kernel.compiled and spec.orders:  # places of categories are its only codes
+        if not self.kernel.compiled and spec.categories:  # places of categories are its only codes
             places = range(len(self.types))
-            self.result_of = self._traced(["number" if spec.order(j) is None else "category" for j in places])[1]
+            self.result_of = self._traced(["number" if spec.categories_of(j) is None else "category" for j in places])[
+                1
+            ]
 
     def _traced(self, forms: Sequence[Form]) -> tuple[dict[int, int], dict[int, int]]:
         """Find the scalars of a state and of a result that are an unchanged input, by marking the inputs."""
@@ -206,9 +208,9 @@ class Aggregate:
             return value
         leaves = [value] if not isinstance(value, tuple) else list(value)
         for i, j in self.result_of.items():
-            order = self.spec.order(j)
-            if order is not None and leaves[i] is not None:
-                leaves[i] = order[leaves[i]]
+            categories = self.spec.categories_of(j)
+            if categories is not None and leaves[i] is not None:
+                leaves[i] = categories[leaves[i]]
         return tuple(leaves) if isinstance(value, tuple) else leaves[0]
 
     def _built(
@@ -303,7 +305,7 @@ class AggregateBatch(InputReader):
     def __init__(self, aggregate: Aggregate, columns: Sequence[pa.Array], rows: int, share: Share) -> None:
         super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
         self.aggregate, coded = aggregate, [j for j, form in enumerate(self.forms) if form in CODED]
-        self.dictionaries = {j: ValueDictionary(self.forms[j], columns[j], self.spec.order(j)) for j in coded}
+        self.dictionaries = {j: ValueDictionary(self.forms[j], columns[j], self.spec.categories_of(j)) for j in coded}
         self.has_value = non_null(columns, self.spec.monoid.nullable, rows)
         self.states: States = aggregate.kernel.lift(self.read(columns, rows), self.has_value, share)
 

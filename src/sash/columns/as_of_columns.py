@@ -44,6 +44,7 @@ from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn
 from sash.columns.failed_rows import FailedResults, RowChecks, warn_failed
 from sash.columns.keys import decode, format_value, ranks
+from sash.columns.projected_results import Projector
 from sash.columns.row_errors import aggregate_failure
 from sash.columns.row_order import RowOrder, key_codes, place_rows, times_of
 from sash.columns.stateless import NeedsOperator, ResultCells, StatelessExecutor, full_windows, projected
@@ -52,7 +53,7 @@ from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThre
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.planner import Plan
+from sash.plan.queries import alone
 from sash.plan.time_axis import Number, TimeAxis
 from sash.windows.rules import LIMIT, Bound, bound, is_gap
 
@@ -72,15 +73,6 @@ class SpineColumns:
 
 
 @dataclass(frozen=True)
-class SpineTables:
-    """Events and a spine; `encoded` are columns of the events' key that exist as dictionaries."""
-
-    events: pa.RecordBatch
-    spine: SpineColumns
-    encoded: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class SpineRows:
     """Events and spine in order of key and time; by place in the spine, its times in units of the events."""
 
@@ -93,17 +85,25 @@ class SpineRows:
 
 
 def order_spine(
-    given: SpineTables, bound_query: BoundQuery, threads: RowThreads, clock: Callable[[], float]
+    table: pa.RecordBatch,
+    spine: SpineColumns,
+    encoded: Mapping[str, Any],
+    bound_query: BoundQuery,
+    threads: RowThreads,
+    clock: Callable[[], float],
 ) -> SpineRows:
-    """Order the events and the spine by key and time. Raises TypeError or ValueError, naming a column that differs."""
-    axis, table, spine = bound_query.time, given.events, given.spine
+    """Order the events and the spine by key and time; `encoded`: columns of the events' key that are dictionaries.
+
+    Raises TypeError or ValueError, naming a column that differs.
+    """
+    axis = bound_query.time
     assert axis is not None
     time, timed = times_of(table, bound_query, clock)
     name, column = spine.on
     own = spine_axis(name, decode(column).type, axis)
     at, at_times = own.numbers(decode(column))
     is_timed = None if at_times.all() else at_times
-    mine = {by: given.encoded.get(by, table.column(by)) for by in bound_query.by}
+    mine = {by: encoded.get(by, table.column(by)) for by in bound_query.by}
     pairs = [_joined(*one, *other) for one, other in zip(mine.items(), spine.by.items(), strict=True)]
     codes, bound = key_codes(pairs, table.num_rows + spine.rows, threads)
     own_codes, others = (None, None) if codes is None else (codes[: table.num_rows], codes[table.num_rows :])
@@ -138,8 +138,12 @@ def spine_axis(name: str, kind: pa.DataType, axis: TimeAxis) -> TimeAxis:
 
 def _in_units(times: Numbers, own: TimeAxis, axis: TimeAxis) -> tuple[Numbers, Numbers]:
     """Times in units of another axis: rounded down and up. Raises ValueError, naming a time that does not fit it."""
+    if own.kind != axis.kind and own.kind == "float":
+        _require_fit(times, np.abs(times) >= 2.0**63, own, axis)
+        return np.floor(times).astype(np.int64), np.ceil(times).astype(np.int64)
     if own.kind != axis.kind:
-        return _as_integers(times, own, axis) if own.kind == "float" else _as_floats(times, own, axis)
+        _require_fit(times, _beyond(times, 2**53), own, axis)
+        return times.astype(np.float64), times.astype(np.float64)
     if not own.timed or own.unit == axis.unit:
         return times, times
     if own.unit < axis.unit:
@@ -149,16 +153,6 @@ def _in_units(times: Numbers, own: TimeAxis, axis: TimeAxis) -> tuple[Numbers, N
     factor = own.unit // axis.unit
     _require_fit(times, _beyond(times, LIMIT // factor), own, axis)
     return times * factor, times * factor
-
-
-def _as_integers(times: Numbers, own: TimeAxis, axis: TimeAxis) -> tuple[Numbers, Numbers]:
-    _require_fit(times, np.abs(times) >= 2.0**63, own, axis)
-    return np.floor(times).astype(np.int64), np.ceil(times).astype(np.int64)
-
-
-def _as_floats(times: Numbers, own: TimeAxis, axis: TimeAxis) -> tuple[Numbers, Numbers]:
-    _require_fit(times, _beyond(times, 2**53), own, axis)
-    return times.astype(np.float64), times.astype(np.float64)
 
 
 def _beyond(times: Numbers, limit: int) -> Flags:
@@ -286,10 +280,13 @@ def _ranges(los: Numbers, his: Numbers) -> RangeBounds:
 
 
 class AsOfExecutor(StatelessExecutor):
-    """Executes a plan as of the rows of spines."""
+    """Executes a query as of the rows of spines."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
-        super().__init__(plan, clock, threads)
+    def __init__(
+        self, bound_query: BoundQuery, clock: Callable[[], float] = time.time, threads: int | None = None
+    ) -> None:
+        super().__init__(alone(bound_query), clock, threads)
+        self.projector = Projector(bound_query)
         self.checks = RowChecks(self.bound_query, self._is_compiled)
         self.failed_events, self.failures = 0, FailedResults()
 
@@ -302,7 +299,7 @@ class AsOfExecutor(StatelessExecutor):
         column of the spine that does not compare with that of the events, and what an aggregate raises. Events that
         are to be set aside are not among `events`; results that fail are then null.
         """
-        rows = order_spine(SpineTables(events, spine, keys or {}), self.bound_query, self.threads, self.clock)
+        rows = order_spine(events, spine, keys or {}, self.bound_query, self.threads, self.clock)
         found: dict[tuple[int, int], ResultColumn] = {}
         if not len(rows.events):
             asked = self.bound_query.projection.asked

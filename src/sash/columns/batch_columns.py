@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from sash.columns.arrow_arrays import array, words_of
 from sash.columns.keys import decode, format_row
-from sash.expressions.arrow_evaluation import evaluated
 from sash.expressions.tree import Node
 from sash.kernels.loops.array_types import Ints, Numbers
 
@@ -37,6 +36,8 @@ class BatchColumns:
 
     def derive(self, columns: Sequence[tuple[str, Node]]) -> None:
         """Compute derived columns, each once; `column` then returns them."""
+        from sash.expressions.arrow_evaluation import evaluated
+
         for name, tree in columns:
             if name not in self._columns:
                 self._columns[name] = evaluated(tree, lambda of: decode(self.column(of)), len(self))

@@ -8,14 +8,12 @@ Columns of order statistics as their whole-column kernels take them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.in_order import InOrder
-from sash.columns.aggregate_batch import Aggregate, AggregateBatch
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import Form, ValueDictionary, encodings_of, kinds_of, non_null, numbers, to_arrow
@@ -30,47 +28,48 @@ from sash.kernels.column.column_kernels import (
     as_kind,
     column_kernel_of,
 )
-from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel, order_kernel_of
 from sash.kernels.loops.array_types import NO_INTS, Flags, Ints, Numbers
-from sash.kernels.loops.bound_kernel import columns_use
 from sash.monoids.algebra import Kind
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import kind
 
-# --- Order columns ---
+if TYPE_CHECKING:
+    from sash.aggregators.in_order import InOrder
+    from sash.columns.aggregate_batch import AggregateBatch
+    from sash.kernels.column.rank_kernels import DistinctKernel, RankKernel
+
+# --- Ranked columns ---
+
+RANKED = (m.CountDistinct, m.Median, m.Mode, m.PercentRank, m.Quantile, m.Rank)
+"""The aggregates with kernels of their own kind (`rank_kernels.py`)."""
 
 
-@dataclass(frozen=True)
-class OrderColumn:
-    """A column with an order as numbers, the kernel over them, and the dictionary that decodes its results, if any."""
+def rank_column(
+    spec: AggregateSpec, kernel: RankKernel | DistinctKernel | None, column: pa.Array
+) -> tuple[RankKernel | DistinctKernel, ValueDictionary | None, Numbers] | None:
+    """The kernel of an order statistic, what decodes its results, if anything, and the column as it reads it.
 
-    kernel: OrderKernel | DistinctKernel
-    x: Numbers
-    dictionary: ValueDictionary | None = None
-
-
-def order_column(
-    spec: AggregateSpec, kernel: OrderKernel | DistinctKernel | None, column: pa.Array
-) -> OrderColumn | None:
-    """The column of an order statistic for its kernel; None for other aggregates, and for types without a kernel.
+    None for other aggregates, and for types without a kernel.
 
     Numbers and times are numbers; other values are ranked, or numbered if only equality counts. Ordered categories are
     their places.
     """
     if kernel is None:
         return None
-    number = kind(column.type) if spec.order(0) is None else None
+    from sash.kernels.column.rank_kernels import DistinctKernel
+
+    number = kind(column.type) if spec.categories_of(0) is None else None
     if number is not None:
-        return OrderColumn(kernel, as_kind(numbers(column), number))
+        return kernel, None, as_kind(numbers(column), number)
     if kernel.result == "float" and not isinstance(spec.monoid, m.Rank):
         return None
-    if spec.order(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        return OrderColumn(kernel, as_kind(numbers(column), "int"))
+    if spec.categories_of(0) is None and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
+        return kernel, None, as_kind(numbers(column), "int")
     if isinstance(kernel, DistinctKernel):
         codes = column.dictionary_encode().indices.fill_null(0)
-        return OrderColumn(kernel, codes.to_numpy(zero_copy_only=False).astype(np.int64))
-    dictionary = ValueDictionary("rank" if spec.order(0) is None else "category", column, spec.order(0))
-    return OrderColumn(kernel, dictionary.codes, dictionary if kernel.result == "same" else None)
+        return kernel, None, codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    dictionary = ValueDictionary("rank" if spec.categories_of(0) is None else "category", column, spec.categories_of(0))
+    return kernel, dictionary if kernel.result == "same" else None, dictionary.codes
 
 
 def newest_values(ranges: RangeBounds, non_nulls: Flags) -> Flags:
@@ -118,7 +117,7 @@ class InputKernels(NamedTuple):
     forms: tuple[Form, ...] | None
     kinds: tuple[Kind, ...]
     column: ColumnKernel | None
-    order: OrderKernel | DistinctKernel | None
+    ranked: RankKernel | DistinctKernel | None
 
     @classmethod
     def of(cls, spec: AggregateSpec) -> InputKernels:
@@ -127,7 +126,11 @@ class InputKernels(NamedTuple):
         numbered = forms is not None and forms != ("presence",)
         kinds = kinds_of(forms, spec.types) if forms is not None and numbered else ()
         kernel = column_kernel_of(spec.monoid, kinds) if numbered else None
-        return cls(forms, kinds, kernel, order_kernel_of(spec.monoid))
+        if not isinstance(spec.monoid, RANKED):
+            return cls(forms, kinds, kernel, None)
+        from sash.kernels.column.rank_kernels import rank_kernel_of
+
+        return cls(forms, kinds, kernel, rank_kernel_of(spec.monoid))
 
 
 class Inputs:
@@ -149,22 +152,22 @@ class Inputs:
         self.columns = [decode(columns.column(name)) for name in spec.columns]
         kernels = spec.prepared.get_or(InputKernels, lambda: InputKernels.of(spec))
         self.forms = kernels.forms
-        self.kernel: ColumnKernel | OrderKernel | DistinctKernel | None = None
+        self.kernel: ColumnKernel | RankKernel | DistinctKernel | None = None
         self.dictionary: ValueDictionary | None = None
         self.x: Numbers = NO_INTS
         """The numbers that the kernel reads, in order; empty without a kernel."""
         self._batches: dict[tuple[type[InOrder], bool], AggregateBatch] = {}
         non_nulls: Flags | None = None
-        ordered = order_column(spec, kernels.order, self.columns[0]) if self.columns else None
-        nullable = () if ordered is not None else spec.monoid.nullable
+        ranked = rank_column(spec, kernels.ranked, self.columns[0]) if self.columns else None
+        nullable = () if ranked is not None else spec.monoid.nullable
         for i, column in enumerate(self.columns):
             if column.null_count and i not in nullable:
                 non_nulls = rows.scatter(non_null(self.columns, nullable, rows.rows))
                 break
         self.non_nulls = non_nulls
-        if ordered is not None:
-            self.kernel, self.dictionary = ordered.kernel, ordered.dictionary
-            self.x = self._read(ordered.x)
+        if ranked is not None:
+            self.kernel, self.dictionary, x = ranked
+            self.x = self._read(x)
         elif kernels.column is not None:
             self.kernel, self.dictionary, self.x = self._prepare(kernels, kernels.column)
         self.places: Places | None = None if non_nulls is None else counts_before(non_nulls)
@@ -179,7 +182,7 @@ class Inputs:
         forms, kinds = kernels.forms or (), kernels.kinds
         dictionary = None
         if forms[0] in ("rank", "category"):
-            dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.order(0))
+            dictionary = ValueDictionary(forms[0], self.columns[0], self.spec.categories_of(0))
         x: Any = dictionary.codes if dictionary is not None else numbers(self.columns[0])
         if kernel.result == "float" and isinstance(self.spec.monoid, m.Var) and kinds[0] != "float":
             if len(x) and max(abs(int(x.min())), abs(int(x.max()))) > 2**53:
@@ -197,6 +200,9 @@ class Inputs:
     def batch(self, cls: type[InOrder], lowers_apart: bool = False) -> AggregateBatch:
         """The aggregate's kernel with the states of the rows in order; `lowers_apart`: results are states."""
         if (cls, lowers_apart) not in self._batches:
+            from sash.columns.aggregate_batch import Aggregate, AggregateBatch
+            from sash.kernels.loops.bound_kernel import columns_use
+
             spec = replace(self.spec, monoid=cls.form(self.spec.monoid))
             aggregate = Aggregate(spec, columns_use(cls), lowers_apart)
             columns = self.columns

@@ -19,7 +19,7 @@ digits. Columns with values beyond the range of exact products, and windows in w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,15 +50,6 @@ class RangeOverflow(Exception):
     """A difference of integers exceeds 64 bits."""
 
 
-class RowPairs(NamedTuple):
-    """The two rows of each window that are compared."""
-
-    last: Places
-    before: Places
-    in_window: Flags
-    """Which windows hold both."""
-
-
 def lag_of(monoid: Monoid) -> Lag | None:
     """The lag, delta or pct_change that a query computes by this monoid; None for others."""
     of = monoid.of if isinstance(monoid, NullRows) else monoid
@@ -79,7 +70,7 @@ def lag_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None) -> ResultC
     if monoid is lag:
         return inputs.payload(last - lag.n, enough, 0)
     values, known = (inputs.rows.scatter(of(inputs.columns[0])) for of in (column_numbers, present))
-    found, valid = changes(lag, values, known, RowPairs(last, last - lag.n, enough))
+    found, valid = changes(lag, values, known, last, last - lag.n, enough)
     return inputs.back(inputs.spec.result, found, valid)
 
 
@@ -97,13 +88,15 @@ def exact_floats(column: Any) -> NDArray[np.float64] | None:
     return values.astype(np.float64, copy=False)
 
 
-def changes(monoid: Monoid, values: NDArray[Any], non_null: Flags, pairs: RowPairs) -> tuple[NDArray[Any], Flags]:
-    """The differences or relative changes between the values of pairs of rows, and which are valid.
+def changes(
+    monoid: Monoid, values: NDArray[Any], non_null: Flags, last: Places, before: Places, in_window: Flags
+) -> tuple[NDArray[Any], Flags]:
+    """The differences or relative changes between the values of two rows of each window, and which are valid.
 
-    `non_null`: which values are not null. Raises RangeOverflow.
+    `non_null`: which values are not null; `in_window`: which windows hold both rows. Raises RangeOverflow.
     """
-    last, before = np.where(pairs.in_window, pairs.last, 0), np.where(pairs.in_window, pairs.before, 0)
-    valid = pairs.in_window & non_null[last] & non_null[before]
+    last, before = np.where(in_window, last, 0), np.where(in_window, before, 0)
+    valid = in_window & non_null[last] & non_null[before]
     now, then = values[last], values[before]
     with np.errstate(all="ignore"):
         difference = now - then
@@ -123,14 +116,6 @@ DEVIATIONS = (EwmStd, EwmStdByTime)
 BY_TIME = (EwmMeanByTime, EwmVarByTime)
 
 
-class WeightedValues(NamedTuple):
-    """The values that are not null, their coordinates, and ranges among them."""
-
-    x: Numbers
-    at: Numbers
-    ranges: RangeBounds
-
-
 def ewm_of(monoid: Monoid) -> Monoid | None:
     """The exponentially weighted aggregate that a query computes by this monoid; None for others."""
     of = monoid.of if isinstance(monoid, NullRows) else monoid
@@ -145,14 +130,14 @@ def ewm_column(inputs: Inputs, ranges: RangeBounds, on: Flags | None, bound_quer
     values = weighted_values(monoid, inputs.columns[0], inputs.rows, ranges, inputs.threads)
     if values is None:
         return None
-    found, valid = ewm_results(monoid, values, inputs.threads)
+    found, valid = ewm_results(monoid, *values, inputs.threads)
     return inputs.back(spec.result, found, valid if on is None else valid & on)
 
 
 def weighted_values(
     monoid: Monoid, column: Any, rows: RowOrder, ranges: RangeBounds, threads: RowThreads
-) -> WeightedValues | None:
-    """The inputs of an aggregate; None if a value is an integer that no float holds exactly."""
+) -> tuple[Numbers, Numbers, RangeBounds] | None:
+    """The values that are not null, their coordinates, and ranges among them; None if a float is no value exactly."""
     values = exact_floats(column)
     if values is None:
         return None
@@ -162,12 +147,14 @@ def weighted_values(
         values, at, ranges = values[known], at[known], threads.among(counts_before(known), ranges)
         if getattr(monoid, "ignore_nulls", False) and not isinstance(monoid, BY_TIME):
             at = np.arange(len(values))
-    return WeightedValues(np.ascontiguousarray(values, np.float64), np.ascontiguousarray(at), ranges)
+    return np.ascontiguousarray(values, np.float64), np.ascontiguousarray(at), ranges
 
 
-def ewm_results(monoid: Any, given: WeightedValues, threads: RowThreads) -> tuple[Numbers, Flags]:
+def ewm_results(
+    monoid: Any, x: Numbers, at: Numbers, ranges: RangeBounds, threads: RowThreads
+) -> tuple[Numbers, Flags]:
     """The results of the ranges, and which are valid."""
-    is_mean, (x, at, ranges) = isinstance(monoid, MEANS), given
+    is_mean = isinstance(monoid, MEANS)
     count, width = len(ranges.los), 3 if is_mean else 5
     out, valid = np.zeros(count if is_mean else (2, count)), np.zeros(count, np.bool_)
     halflife = float(monoid.halflife if isinstance(monoid, BY_TIME) else monoid.rows)

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sash.columns.aggregate_batch import Aggregate, InputReader
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.keys import chosen_rows, decode
-from sash.expressions.arrow_evaluation import failing_rows
 from sash.kernels.loops.array_types import NO_FLAGS, Flags, Ints
-from sash.kernels.loops.bound_kernel import LIFT, AggregateError
 from sash.plan.bound_query import AggregateSpec, BoundQuery
 from sash.plan.derived_columns import is_fallible, lift_may_fail
+
+if TYPE_CHECKING:
+    from sash.kernels.loops.bound_kernel import AggregateError
 
 # --- Failed results ---
 
@@ -92,6 +92,9 @@ class LiftCheck:
     """
 
     def __init__(self, spec: AggregateSpec, compiled: bool) -> None:
+        from sash.columns.aggregate_batch import Aggregate, InputReader
+        from sash.kernels.loops.bound_kernel import LIFT
+
         self.spec = spec
         aggregate = Aggregate(spec, LIFT, objects=not compiled, warn=False)
         self.kernel = aggregate.kernel
@@ -99,6 +102,8 @@ class LiftCheck:
 
     def failures(self, columns: BatchColumns) -> list[tuple[int, str]]:
         """The rows that fail, and the messages."""
+        from sash.kernels.loops.bound_kernel import AggregateError
+
         count = len(columns)
         try:
             found = self._failures(columns, count)
@@ -160,6 +165,8 @@ class RowChecks:
         except ValueError as error:
             if not self.tolerant:
                 raise ValueError(f"{error}; {REMEDY}") from None
+            from sash.expressions.arrow_evaluation import failing_rows
+
             for _, tree in self.columns:
                 failing = failing_rows(tree, lambda name: decode(columns.column(name)), len(columns))
                 found = failing | found

@@ -58,7 +58,7 @@ def encodings_of(spec: AggregateSpec) -> tuple[Form, ...] | None:
     for position, kind in enumerate(types):
         domain = monoid.domain[min(position, len(monoid.domain) - 1)] if ours else "own"
         form = _form(value_type(kind), domain, ours and position in monoid.nullable)
-        form = form if spec.order(position) is None else "category"
+        form = form if spec.categories_of(position) is None else "category"
         if form is None:
             return None
         found.append(form)
@@ -135,15 +135,15 @@ def rows_as_objects(columns: Sequence[pa.Array], spec: AggregateSpec, ours: bool
     """The columns of an aggregate as Python objects; for one whose null rows count, the second is their presence."""
     if isinstance(spec.monoid, NullRows):
         return [objects(columns[0], ours), present(columns[1]).tolist()]
-    return [objects(column, ours, spec.order(j)) for j, column in enumerate(columns)]
+    return [objects(column, ours, spec.categories_of(j)) for j, column in enumerate(columns)]
 
 
-def objects(column: pa.Array, ours: bool, order: Categories | None = None) -> list[Any]:
+def objects(column: pa.Array, ours: bool, categories: Categories | None = None) -> list[Any]:
     """A column as Python objects. The package's own aggregates take temporal values as integers, without limits, and
     ordered categories as their places.
     """
-    if order is not None:
-        return pc.index_in(column, pa.array(order, column.type)).to_pylist()
+    if categories is not None:
+        return pc.index_in(column, pa.array(categories, column.type)).to_pylist()
     if ours and pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         return [x if ok else None for x, ok in zip(numbers(column).tolist(), present(column).tolist(), strict=True)]
     return column.to_pylist()
@@ -158,15 +158,15 @@ class Decoder(Protocol):
 
 
 class ValueDictionary:
-    """Decodes the codes of one input, within one call. `order`: the values of ordered categories."""
+    """Decodes the codes of one input, within one call. `categories`: ordered ones, from the least."""
 
-    def __init__(self, form: Form, values: pa.Array, order: Categories | None = None) -> None:
+    def __init__(self, form: Form, values: pa.Array, categories: Categories | None = None) -> None:
         self.values = values
         total = len(values)
-        if order is not None:
-            self.values = pa.array(order, values.type)
+        if categories is not None:
+            self.values = pa.array(categories, values.type)
             self.codes = category_codes(values, self.values)
-            self.places = np.arange(len(order))
+            self.places = np.arange(len(categories))
         elif form == "place":
             self.codes = np.arange(total)
             self.places = self.codes

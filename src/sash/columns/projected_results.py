@@ -18,10 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.columns.aggregate_batch import is_exact
 from sash.columns.failed_rows import REMEDY, FailedResults
-from sash.expressions.arrow_evaluation import failing_rows, unchecked
-from sash.expressions.arrow_functions import masked
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
 from sash.plan.projection import OutputSpec, ResultCell
@@ -53,7 +50,11 @@ class Projector:
         """The results of an aggregate over a window, null where it has fewer than `min_periods` inputs."""
         enough = self.enough(cell, read)
         values = read(cell.window, cell.aggregate)
-        return values if enough is None else masked(values, enough)
+        if enough is None:
+            return values
+        from sash.expressions.arrow_functions import masked
+
+        return masked(values, enough)
 
     def output(self, output: OutputSpec, read: ReadPair, counted: bool = True) -> pa.Array:
         """A column of results. Raises ValueError, naming it, for an integer that does not fit 64 bits.
@@ -63,6 +64,9 @@ class Projector:
         cells = [self.cell(cell, read) for cell in output.cells]
         if output.tree is None:
             return cells[0]
+        from sash.expressions.arrow_evaluation import failing_rows, unchecked
+        from sash.expressions.arrow_functions import masked
+
         try:
             return unchecked(output.tree, lambda number: cells[int(number)], len(cells[0]))
         except pa.ArrowInvalid as error:
@@ -115,6 +119,8 @@ class ComparedCell:
 
 def compared_cells(bound_query: BoundQuery, outputs: Iterable[OutputSpec | None]) -> list[ComparedCell]:
     """The cells to compare for some outputs; an aggregate that several of them use is listed once."""
+    from sash.columns.aggregate_batch import is_exact
+
     found: dict[object, ComparedCell] = {}
     for place, output in enumerate(outputs):
         if output is None:

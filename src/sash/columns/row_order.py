@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from sash.columns.arrow_arrays import array
 from sash.columns.input_encoding import numbers
 from sash.columns.keys import decode, key_column, keys_of, ranks
-from sash.columns.watermark import WatermarkTracker
 from sash.kernels.column import group_rows as loops
 from sash.kernels.column import group_rows as numpy_loops
 from sash.kernels.column.column_kernels import Places, RowThreads, coded, gather, index_type
@@ -143,6 +142,8 @@ def times_of(
     """The times, and which rows have one, None if all do; without `on` no window needs a time."""
     if bound_query.time is None:
         return np.zeros(0, np.int64), None
+    from sash.columns.watermark import WatermarkTracker
+
     classified = WatermarkTracker(bound_query, "sorted", clock).classify(table, None, 0)
     return classified.time, None if classified.taken.all() else classified.taken
 

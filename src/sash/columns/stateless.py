@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.by_position import sequential
-from sash.columns.aggregate_batch import Aggregate
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn, newest_values
 from sash.columns.direct_columns import RangeOverflow, ewm_column, ewm_of, lag_column, lag_of, weighted_mean_column
 from sash.columns.failed_rows import REMEDY
 from sash.columns.keys import decode
-from sash.columns.lowered_results import ResultView
 from sash.columns.many_sizes import FEWEST, together
 from sash.columns.projected_results import Projector
 from sash.columns.row_order import RowOrder, counts_before, order_rows
@@ -35,12 +32,15 @@ from sash.kernels.column.column_kernels import (
     RangeBounds,
     RowThreads,
 )
-from sash.kernels.column.rank_kernels import DistinctKernel, OrderKernel
 from sash.kernels.loops.array_types import Flags, Numbers
-from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 from sash.plan.bound_query import AggregateSpec, WindowSpec
-from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, has_column_kernel, tree_of
+from sash.plan.planner import FOLD, SEVERAL_SIZES, has_column_kernel, tree_of
+from sash.plan.queries import Combination
 from sash.windows.rules import is_gap
+
+if TYPE_CHECKING:
+    from sash.kernels.column.rank_kernels import DistinctKernel, RankKernel
+    from sash.kernels.loops.bound_kernel import AggregateError
 
 PLACED = (m.First, m.Last, m.Nth)
 """Aggregates whose result is the value at a position of the window."""
@@ -54,14 +54,14 @@ class NeedsOperator(Exception):
     """Raised for rows that only an operator can process or report."""
 
 
-@dataclass
-class ColumnResults:
+class ColumnResults(NamedTuple):
     """The results of a table."""
 
-    columns: list[ResultColumn]
+    columns: dict[str, list[ResultColumn]]
+    """By member of the query: a column for each of its results, in the order of the rows."""
     rows: RowOrder
     bounds: list[CountBounds | RangeBounds]
-    looks_ahead: bool = False
+    looks_ahead: bool
     """Does a window hold rows after its own row?"""
 
     @property
@@ -101,38 +101,33 @@ class ColumnResults:
 
 
 class StatelessExecutor:
-    """Executes a plan on tables."""
+    """Executes a query, or several as one, on tables; each member has its results from the cells of all."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time, threads: int | None = None) -> None:
-        self.plan, self.bound_query, self.clock = plan, plan.bound_query, clock
-        self.projector = Projector(self.bound_query)
+    def __init__(
+        self, combined: Combination, clock: Callable[[], float] = time.time, threads: int | None = None
+    ) -> None:
+        self.bound_query, self.clock = combined.bound_query, clock
+        self.members = [(name, view, Projector(view.bound_query)) for name, view in combined.members.items()]
         self.threads = RowThreads(self.bound_query.query.options.threads or threads)
         self.failed: list[AggregateError] = []
 
-    def found(self, table: pa.RecordBatch, encoded: Mapping[str, pa.DictionaryArray] | None = None) -> ColumnResults:
-        """A column for each window and aggregate, in the order of the rows.
-
-        `encoded` are columns of the table that exist as dictionaries. Raises NeedsOperator.
-        """
-        try:
-            rows = order_rows(table, encoded or {}, self.bound_query, self.threads, self.clock)
-        except (pa.ArrowException, TypeError, KeyError) as error:
-            raise NeedsOperator from error
-        cells, given = self.cells(table, rows)
-        return ColumnResults(self.projected(cells), rows, given, self.bound_query.looks_ahead)
-
-    def projected(self, cells: ResultCells) -> list[ResultColumn]:
-        """The results of the query, from those of its aggregates over its windows."""
-        return projected(self.projector, cells)
-
-    def cells(self, table: pa.RecordBatch, rows: RowOrder) -> tuple[ResultCells, list[CountBounds | RangeBounds]]:
-        """The results of each aggregate over each window, and the bounds of the windows. Raises NeedsOperator."""
+    def found(self, table: pa.RecordBatch, rows: RowOrder | None = None) -> ColumnResults:
+        """The results of all members. `rows`: the order of the rows, if it is known. Raises NeedsOperator."""
+        if rows is None:
+            try:
+                rows = order_rows(table, {}, self.bound_query, self.threads, self.clock)
+            except (pa.ArrowException, TypeError, KeyError) as error:
+                raise NeedsOperator from error
         given = self._all_bounds(rows, table)
-        found: ResultCells = {}
+        cells: ResultCells = {}
         columns = BatchColumns(table)
         for p, spec in enumerate(self.bound_query.aggregates):
-            found |= self._windows_of(p, self._inputs(spec, columns, rows), given)
-        return found, given
+            cells |= self._windows_of(p, self._inputs(spec, columns, rows), given)
+        return ColumnResults(self.projected(cells), rows, given, self.bound_query.looks_ahead)
+
+    def projected(self, cells: ResultCells) -> dict[str, list[ResultColumn]]:
+        """The results of each member, from those of all aggregates over all windows."""
+        return {name: projected(projector, view.read(cells)) for name, view, projector in self.members}
 
     def _inputs(self, spec: AggregateSpec, columns: BatchColumns, rows: RowOrder, *more: RowOrder) -> Inputs:
         """The inputs of an aggregate. Raises ValueError if an expression fails, NeedsOperator to set rows aside."""
@@ -147,11 +142,11 @@ class StatelessExecutor:
         """The results of an aggregate, by the numbers of window and aggregate."""
         windows, asked = self.bound_query.windows, self.bound_query.projection.windows_of(p)
         found: dict[int, ResultColumn] = {}
-        if has_column_kernel(self.bound_query, inputs.spec):
+        if len(asked) >= FEWEST and has_column_kernel(self.bound_query, inputs.spec):
             found = together(inputs, {s: given[s] for s in asked if not windows[s].full}, self.threads)
         for s in asked:
             if s not in found:
-                found[s] = self._column(inputs, windows[s], given[s], self.plan.choices[s, p].structure)
+                found[s] = self._column(inputs, windows[s], given[s], self.bound_query.plan.choices[s, p].structure)
         return {(s, p): column for s, column in found.items()}
 
     # ---- bounds ----
@@ -258,7 +253,7 @@ class StatelessExecutor:
             raise NeedsOperator from overflow
 
     def _enough(
-        self, kernel: ColumnKernel | OrderKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder
+        self, kernel: ColumnKernel | RankKernel | DistinctKernel, among: CountBounds | RangeBounds, rows: RowOrder
     ) -> Flags | None:
         """Which windows hold enough values for a result; None: all do."""
         if isinstance(among, RangeBounds):
@@ -278,6 +273,10 @@ class StatelessExecutor:
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
+        from sash.aggregators.by_position import sequential
+        from sash.columns.aggregate_batch import Aggregate
+        from sash.kernels.loops.bound_kernel import AggregateError, columns_use
+
         ranges = self.threads.as_ranges(among, len(inputs.results))
         structure = sequential("TwoStacksLite")
         kernel = Aggregate(inputs.spec, columns_use(structure)).kernel
@@ -299,6 +298,10 @@ class StatelessExecutor:
         lowers_apart: bool = False,
     ) -> ResultColumn:
         """Compute results with a structure over the bounds. `lowers_apart`: failed ones are null, and in `failed`."""
+        from sash.aggregators.by_position import sequential
+        from sash.columns.lowered_results import ResultView
+        from sash.kernels.loops.bound_kernel import AggregateError
+
         rows = inputs.results
         if structure == FOLD or (structure in SEVERAL_SIZES and not self.bound_query.query.options.structure):
             structure = tree_of(inputs.spec.monoid) or "TwoStacksLite"

@@ -17,8 +17,6 @@ from sash.columns.arrow_arrays import all_false, all_true, word_type, words_of
 from sash.columns.keys import format_row
 from sash.columns.time_numbers import Watermark, earliest, time_type
 from sash.kernels.loops.array_types import Flags, Ints, Numbers
-from sash.kernels.loops.loop_cache import call_loop
-from sash.kernels.loops.slot_loops import classify_rows
 from sash.plan.bound_query import BoundQuery
 from sash.plan.time_axis import Number
 from sash.windows.rules import LIMIT
@@ -103,6 +101,9 @@ class WatermarkTracker:
 
     def _in_rows(self, time: Numbers, some: Ints | None, watermark: Watermark) -> tuple[Flags, Watermark]:
         """Which rows are late, and W after them; `some` are the rows with a time, None: all."""
+        from sash.kernels.loops.loop_cache import call_loop
+        from sash.kernels.loops.slot_loops import classify_rows
+
         late = np.zeros(len(time), np.bool_)
         timed = time if some is None else time[some]
         if not len(timed):

@@ -17,9 +17,8 @@ from sash.engine.intake.input_checks import record_batch
 from sash.engine.operator import Operator
 from sash.monoids.op_counter import OpCounter
 from sash.plan.categories import schema_with_categories
-from sash.plan.combined_query import CombinedQuery
 from sash.plan.planner import Plan
-from sash.plan.queries import Queries
+from sash.plan.queries import CombinedQuery, Queries
 from sash.plan.query import Query
 
 MOST_ROWS = 10_000

@@ -32,8 +32,8 @@ from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import BoundQuery
 from sash.plan.categories import schema_categories
-from sash.plan.combined_query import CombinedQuery
 from sash.plan.planner import Plan
+from sash.plan.queries import CombinedQuery
 from sash.plan.query import Query
 from sash.state.header_page import Header
 from sash.state.root_page import explained, has_state

@@ -43,8 +43,7 @@ from sash.engine.single_user import SingleUser
 from sash.plan.api_types import EventTime, Frame, Mode
 from sash.plan.bound_query import MODES
 from sash.plan.categories import schema_with_categories
-from sash.plan.combined_query import CombinedQuery
-from sash.plan.queries import Queries
+from sash.plan.queries import CombinedQuery, Queries
 from sash.state.page_transaction import StoreOwner
 from sash.state.root_page import HEADER, ROOT
 from sash.stores import PageError, Store

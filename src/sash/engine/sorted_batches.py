@@ -19,15 +19,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from sash.columns.arrow_arrays import no_rows, together
-from sash.columns.column_inputs import ResultColumn
 from sash.columns.keys import decoded_schema, plain_batch
-from sash.columns.projected_results import Projector
-from sash.columns.stateless import NeedsOperator, ResultCells, StatelessExecutor, projected
+from sash.columns.stateless import NeedsOperator, StatelessExecutor
 from sash.engine.emit.output import ResultBatches, SharedOutput
 from sash.engine.operator import Operator
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import Combination, combination
 from sash.plan.derived_columns import may_fail
+from sash.plan.queries import combination
 from sash.plan.query import Query
 
 PIECE = 1 << 16
@@ -61,7 +59,7 @@ class ChunkedExecutor:
         combined = combination(query, schema)
         self.bound_query = combined.bound_query
         self.schema = decoded_schema(schema)
-        self.executor, self.output = MemberColumns(combined, clock, threads), SharedOutput(combined, "sorted")
+        self.executor, self.output = StatelessExecutor(combined, clock, threads), SharedOutput(combined, "sorted")
         read = {name for spec in self.bound_query.aggregates for name in spec.reads()}
         read |= {*self.bound_query.by, *query.on}
         read |= {window.column for window in self.bound_query.windows if window.column}
@@ -91,21 +89,15 @@ class ChunkedExecutor:
         except NeedsOperator as error:
             raise self._error_of(table) from error
         settled = table.num_rows if last else max(found.settled, known)
-        columns = [column.arrow().slice(known, settled - known) for column in found.columns]
-        results = self._results(new.slice(0, settled - known), columns)
+        rows, results = new.slice(0, settled - known), ResultBatches()
+        for name, output in self.output.outputs.items():
+            columns = [column.arrow().slice(known, settled - known) for column in found.columns[name]]
+            results[name] = output.typed([*rows.columns, *columns])
         rest = new.slice(settled - known)
         self.tail = table.slice(found.reach, max(settled - found.reach, 0))
         self.waiting, self.count = [rest], rest.num_rows
         self.enough = max(PIECE, self.tail.num_rows, 2 * self.count)
         return results
-
-    def _results(self, rows: pa.RecordBatch, columns: list[pa.Array]) -> ResultBatches:
-        found, first = ResultBatches(), 0
-        for name, output in self.output.outputs.items():
-            stop = first + len(output.results)
-            found[name] = output.typed([*rows.columns, *columns[first:stop]])
-            first = stop
-        return found
 
     def _error_of(self, table: pa.RecordBatch) -> Exception:
         """The error that the engine raises for these rows."""
@@ -116,14 +108,3 @@ class ChunkedExecutor:
         except Exception as error:
             return error
         return AssertionError("the engine takes rows that the stateless executor does not")
-
-
-class MemberColumns(StatelessExecutor):
-    """Executes the plan of a combination: the columns of its results are those of its members, one by one."""
-
-    def __init__(self, combined: Combination, clock: Callable[[], float], threads: int | None) -> None:
-        super().__init__(combined.bound_query.plan, clock, threads)
-        self.members = [(view, Projector(view.bound_query)) for view in combined.members.values()]
-
-    def projected(self, cells: ResultCells) -> list[ResultColumn]:
-        return [column for view, projector in self.members for column in projected(projector, view.read(cells))]

@@ -2,8 +2,8 @@
 
     frame ─adapter─▶ Arrow columns ─▶ execute: whole columns (`sash.columns`), else an operator ─adapter─▶ frame
 
-`execute`          runs a query, also as of the rows of a spine; `execute_queries`: several in one pass
-`adapter`          the protocol of a kind of frame: `pandas_adapter`, `polars_adapter`, `arrow_adapter`, `dict_adapter`
+`execute`          runs a query, or several in one pass, also as of the rows of a spine
+`adapter`          the protocol of a kind of frame, and Arrow's; `pandas_adapter`, `polars_adapter`, `dict_adapter`
 `accessors`        `df.sash.rolling(…)` on frames of pandas and polars
 
 Importing this package registers the accessors with pandas and polars, now or when they are imported; it imports

@@ -95,14 +95,14 @@ class PandasAdapter:
         """Results as a pandas array; with the type of their source column, if they have one."""
         found = result.source_in(self)
         kind = None if found is None else found[0].series(found[1]).dtype
-        numbers = result.take_numbers()
+        numbers = result.column.take_numbers()
         if numbers is not None and kind in (None, numbers.dtype):
             return numbers
         if isinstance(kind, pd.ArrowDtype):  # null is not NaN here
-            return pd.arrays.ArrowExtensionArray(pa.chunked_array([result.values.cast(kind.pyarrow_dtype)]))
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([result.column.arrow().cast(kind.pyarrow_dtype)]))
         if isinstance(kind, pd.Float64Dtype | pd.Float32Dtype):
-            return _masked(result.values, kind.numpy_dtype)
-        values = as_pandas(result.values)
+            return _masked(result.column.arrow(), kind.numpy_dtype)
+        values = as_pandas(result.column.arrow())
         if kind is None:
             return values
         if values.dtype == kind or not isinstance(kind, pd.api.extensions.ExtensionDtype):

@@ -53,7 +53,7 @@ class PolarsAdapter:
 
     def _as_polars(self, result: FrameResult) -> Any:
         """Results as a series; with the type of their source column, if they have one."""
-        values: Any = pl.from_arrow(result.values)
+        values: Any = pl.from_arrow(result.column.arrow())
         found = result.source_in(self)
         if found is not None:
             values = values.cast(found[0].frame.schema[found[1]])

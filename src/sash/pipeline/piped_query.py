@@ -20,8 +20,7 @@ from sash.engine.intake.progress import BeforeCommit, RowCounts
 from sash.engine.queries_operator import QueryGroup
 from sash.pipeline.selections import side_rows, side_schema
 from sash.pipeline.source import MalformedRecord
-from sash.plan.combined_query import ALONE, QUERY, query_schema, tagged_batch
-from sash.plan.queries import Queries
+from sash.plan.queries import ALONE, QUERY, Queries, query_schema, tagged_batch
 from sash.plan.query import Query
 from sash.state.root_page import stored_schema
 from sash.stores import Store

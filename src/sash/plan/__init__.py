@@ -3,7 +3,7 @@
     arguments ─validation─▶ Query ─binder─▶ BoundQuery ─planner─▶ Plan ─explain─▶ text
                               └────────────dispatch──▶ the host of the data
 
-`query`        Query, frozen data; `queries`: several over one input, combined by `combined_query`
+`query`        Query, frozen data; `queries`: several over one input, and those that share a state as one
 `rolling`      a query and data in one call; `as_of` with a spine (`as_of_query`)
 `options`      how a query runs; results do not depend on it
 `validation`   checks of arguments                 `api_types`       types of the public API

@@ -217,9 +217,17 @@ class OfSpine(Protocol[P]):
     def __call__(self, spine: ArrowStream, *args: P.args, **named: P.kwargs) -> pa.Table: ...
 
 
-def of_frame(_query: Callable[P, Any]) -> Callable[[Callable[..., Any]], OfFrame[P]]:
-    """Mark a function that takes data and the arguments of a query."""
-    return lambda function: function
+def of_frame(query: Callable[P, Any]) -> Callable[[Callable[..., Any]], OfFrame[P]]:
+    """Give a function of data, windows and unnamed aggregates the signature of a query for its other arguments."""
+
+    def decorate(function: Any) -> OfFrame[P]:
+        own = inspect.signature(function)
+        data, _, unnamed, _ = own.parameters.values()
+        windows, *others = inspect.signature(query).parameters.values()
+        function.__signature__ = own.replace(parameters=[data, windows, unnamed, *others])
+        return function  # type: ignore[no-any-return]
+
+    return decorate
 
 
 def of_spine(function: _TakesSpine[P]) -> OfSpine[P]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sash.plan import validation
 from sash.plan.query import Query
@@ -30,10 +30,6 @@ class SpineQuery(Query):
     def keeps_rows(self) -> bool:
         """Do results have all columns of their rows? Not those of the events."""
         return False
-
-    def rewritten(self, **changes: Any) -> SpineQuery:
-        """The query with some of its arguments changed."""
-        return SpineQuery(**self.arguments(**changes))
 
 
 @dataclass(frozen=True)

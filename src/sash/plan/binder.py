@@ -157,7 +157,9 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
 
     Raises KeyError for a missing column, TypeError or ValueError for one that does not fit.
     """
-    _require_distinct_names(schema)
+    for name, count in Counter(schema.names).items():
+        if count > 1:
+            raise ValueError(f"the data has the column {name!r} twice: rename one")
     for what, names in (("by=", query.by), ("on=", query.on)):
         for name in names:
             known(schema, name, what)
@@ -168,7 +170,15 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         )
     time = TimeAxis.of(query.on[0], schema.field(query.on[0]).type) if query.on else None
     for name in query.on[1:]:
-        _sortable(schema, name)
+        type_ = known(schema, name, "on=")
+        _require_own_order(schema, name, "on=")
+        if not types.admits("ordered", type_):
+            raise TypeError(f"on= names the tie-breaker {name!r} of type {type_}, which has no order")
+    if query.ahead is not None and time is not None and not time.timed:
+        raise TypeError(
+            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no dates or "
+            "timestamps: cast it to timestamp"
+        )
     windows = tuple(_window(name, window, schema, time) for name, window in query.all_windows.items())
     aggregates, projection = project(
         query, windows, lambda name, one, label: _aggregate(name, one, schema, time, label)
@@ -182,7 +192,7 @@ def bind(query: Query, schema: pa.Schema) -> BoundQuery:
         ties=query.on[1:],
         lateness=_length(time, query.lateness, "lateness="),
         forget=_length(time, query.forget, "forget="),
-        ahead=_ahead(time, query.ahead),
+        ahead=_length(time, query.ahead, "ahead="),
         windows=windows,
         aggregates=tuple(aggregates),
         per_row=query.per_row,
@@ -225,12 +235,6 @@ def _listed(schema: pa.Schema) -> str:
     return "The columns are " + ", ".join(names) + (", …" if len(schema.names) > 12 else "")
 
 
-def _require_distinct_names(schema: pa.Schema) -> None:
-    for name, count in Counter(schema.names).items():
-        if count > 1:
-            raise ValueError(f"the data has the column {name!r} twice: rename one")
-
-
 def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
     """Raises TypeError for ordered categories: values would be compared by name, not by category."""
     field = schema.field(name)
@@ -241,24 +245,8 @@ def _require_own_order(schema: pa.Schema, name: str, label: str) -> None:
         )
 
 
-def _sortable(schema: pa.Schema, name: str) -> None:
-    found = known(schema, name, "on=")
-    _require_own_order(schema, name, "on=")
-    if not types.admits("ordered", found):
-        raise TypeError(f"on= names the tie-breaker {name!r} of type {found}, which has no order")
-
-
 def _length(time: TimeAxis | None, value: Any, what: str) -> Number | None:
     return None if value is None or time is None else time.number(value, what)
-
-
-def _ahead(time: TimeAxis | None, value: Any) -> Number | None:
-    if value is not None and time is not None and not time.timed:
-        raise TypeError(
-            f"ahead= compares times with the clock, and the column {time.column!r} of type {time.type} has no dates or "
-            "timestamps: cast it to timestamp"
-        )
-    return _length(time, value, "ahead=")
 
 
 def _window(name: str, window: WindowKind, schema: pa.Schema, time: TimeAxis | None) -> WindowSpec:
@@ -338,7 +326,7 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
     if isinstance(bound.monoid, Custom):
         require_pure(bound.monoid, type_samples(found), label)
     sources = [source_column(tree) for tree in trees]
-    orders = _orders(bound, sources, schema, label)
+    ordered = _categories(bound, sources, schema, label)
     encoding = None
     if types.selects(bound.monoid) and (last := sources[-1]) and types.is_dictionary(schema.field(last).type):
         encoding = wide_type(schema.field(last).type)
@@ -346,7 +334,7 @@ def _aggregate(name: str, bound: Bound, schema: pa.Schema, time: TimeAxis | None
         result = types.result(bound.monoid, found)
     except TypeError as error:
         raise TypeError(f"{label}: {error}") from None
-    plain = AggregateSpec(name, bound.monoid, names, found, result, trees, orders, encoding)
+    plain = AggregateSpec(name, bound.monoid, names, found, result, trees, ordered, encoding)
     return _with_added_inputs(plain, time, label)
 
 
@@ -378,24 +366,24 @@ def _input_type(tree: Node, schema: pa.Schema, label: str) -> pa.DataType:
     return derived_type(tree, lambda column: known(schema, column, label), label)
 
 
-def _orders(
+def _categories(
     bound: Bound, sources: Sequence[str | None], schema: pa.Schema, label: str
 ) -> tuple[Categories | None, ...]:
-    """The values of compared columns in the order of their categories; () if no column has ordered ones."""
+    """The categories of compared columns, from the least; () if no column has ordered ones."""
     found: list[Categories | None] = []
     for column, domain in zip(sources, bound.monoid.domain, strict=False):
-        order = None
+        own = None
         if domain == "ordered" and column is not None:
             field = schema.field(column)
             categories = categories_of(field)
             if isinstance(bound.monoid, DirectProduct):
                 _require_own_order(schema, column, label)
             elif categories is not None:
-                order = tuple(categories.to_pylist())
+                own = tuple(categories.to_pylist())
             elif is_ordered(field.type):
                 raise UnknownCategories(
                     f"{label} compares the column {column!r} by the order of its categories, which a schema does not "
                     "have: run the query on data, or open the operator without a schema"
                 )
-        found.append(order)
-    return tuple(found) if any(order is not None for order in found) else ()
+        found.append(own)
+    return tuple(found) if any(one is not None for one in found) else ()

@@ -37,8 +37,8 @@ MODES: tuple[str, ...] = get_args(Mode)
 class AggregateSpec:
     """An aggregate with the types of its columns (without dictionary encoding) and of its result.
 
-    `orders` has the values of ordered categories in their order, for each column that is compared; `encoding` is the
-    dictionary type of the output, if results are values of a dictionary column.
+    `categories` are the values of ordered categories from the least, for each column that is compared; `encoding` is
+    the dictionary type of the output, if results are values of a dictionary column.
     """
 
     name: str
@@ -48,7 +48,7 @@ class AggregateSpec:
     result: pa.DataType
     trees: tuple[Node, ...] = ()
     """The expression of each column; a `ColumnNode` if it is a column of the data."""
-    orders: tuple[Categories | None, ...] = ()
+    categories: tuple[Categories | None, ...] = ()
     encoding: pa.DataType | None = None
     state_name: str = ""
     """The name in stored state, if it is another."""
@@ -78,9 +78,9 @@ class AggregateSpec:
         """The type of the results in the output."""
         return self.result if self.encoding is None else self.encoding
 
-    def order(self, column: int) -> Categories | None:
-        """The values of a column in the order of their categories; None if it has no ordered categories."""
-        return self.orders[column] if column < len(self.orders) else None
+    def categories_of(self, column: int) -> Categories | None:
+        """The ordered categories of a column, from the least; None if it has none."""
+        return self.categories[column] if column < len(self.categories) else None
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """The results of `lower` as a column of the result's type."""

@@ -49,7 +49,7 @@ class Member:
     reads: Reads
 
 
-def shared_states(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
+def groups_by_state(aggregates: Sequence[AggregateSpec]) -> tuple[tuple[Member, ...], ...]:
     """Group aggregates by state: the first of each group owns it, and the others are lowered from it."""
     owners: dict[int, int] = {}
     for number, aggregate in enumerate(aggregates):

@@ -9,18 +9,11 @@ windows
   Count(1000)  at each row:  the last 1,000 rows
 ...
 
-Texts of `explain` for windows, their elements and ties.
+Notebooks show queries and plans as HTML with the same words.
 
-HTML of queries and plans for notebooks, with the same words as the text.
-
-The schema that `explain` assumes if none is given.
-
-Each column gets the simplest type that all its readers admit: the time column is a timestamp if a size or other
-length
-is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text, booleans or
-integers.
-
-Guess the types of columns in expressions, from the operators and literals beside them: for `explain` alone.
+If no schema is given, each column gets the simplest type that all its readers admit: the time column is a timestamp if
+a size or other length is a duration, else an integer; an aggregate's input is a float unless the aggregate needs text,
+booleans or integers; columns in expressions get types from the operators and literals beside them.
 """
 
 from __future__ import annotations
@@ -47,8 +40,6 @@ if TYPE_CHECKING:
     from sash.plan.query import Query
     from sash.plan.time_axis import TimeAxis
 
-
-# --- Default schema ---
 
 # --- Type guess ---
 
@@ -149,8 +140,6 @@ def _time(query: Query) -> pa.DataType:
     numbers = [one for one in lengths if isinstance(one, float)]
     return pa.float64() if numbers else pa.int64()
 
-
-# --- Explain ---
 
 # --- Explain text ---
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from sash.aggregators.catalogue import CATALOGUE
 from sash.plan import dispatch
 from sash.plan.bound_query import BoundQuery, WindowSpec
-from sash.plan.combined_query import Combination, CombinedQuery
 from sash.plan.explain import ELEMENTS, assumption, default_schema, indented, keyed, table
 from sash.plan.planner import FOLD, SEVERAL_SIZES, Plan, WindowGroup, asked_windows, but_size, plan
+from sash.plan.queries import Combination, CombinedQuery
 from sash.plan.slicing import Slicing, slicing_of
 
 if TYPE_CHECKING:

@@ -34,10 +34,9 @@ from sash.monoids.custom import Custom
 from sash.monoids.custom import itself as identity_function
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.monoid_key import monoid_key
-from sash.plan.common_results import shared_states
+from sash.plan.common_results import groups_by_state
 from sash.windows.calendar import CalendarLength
-from sash.windows.slide_policy import Policy
-from sash.windows.specs import WindowKind
+from sash.windows.specs import Policy, WindowKind
 
 if TYPE_CHECKING:
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
@@ -66,7 +65,9 @@ def fingerprint(bound_query: BoundQuery) -> str:
         meaning["outputs"] = [output.meaning for output in bound_query.projection.outputs]
         meaning["min_periods"] = bound_query.projection.min_periods
     lowered = [
-        [one.number, group[0].number, one.reads] for group in shared_states(bound_query.aggregates) for one in group[1:]
+        [one.number, group[0].number, one.reads]
+        for group in groups_by_state(bound_query.aggregates)
+        for one in group[1:]
     ]
     if lowered:  # these have no columns in the state
         meaning["lowered"] = lowered
@@ -111,8 +112,8 @@ def aggregate_meaning(spec: AggregateSpec) -> list[Any]:
         [str(type_) for type_ in spec.types],
         str(spec.result),
     ]
-    if spec.orders:  # states have been compared in this order
-        meaning.append([None if order is None else [str(value) for value in order] for order in spec.orders])
+    if spec.categories:  # states have been compared by these
+        meaning.append([None if one is None else [str(value) for value in one] for one in spec.categories])
     return meaning
 
 

@@ -20,15 +20,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from sash import monoids as m
-from sash.aggregators.catalogue import CATALOGUE, IN_ORDER, Record
 from sash.monoids.algebra import Monoid
 from sash.monoids.durations import DurationSum
 from sash.monoids.ewm import EwmMeanByTime, EwmStdByTime, EwmVarByTime
 from sash.monoids.null_rows import NullRows
 from sash.plan.api_types import Prefer
-from sash.plan.common_results import Member, shared_states
+from sash.plan.common_results import Member, groups_by_state
 
 if TYPE_CHECKING:
+    from sash.aggregators.catalogue import Record
     from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec
 
 DEQUE_SIZES = 8
@@ -150,7 +150,7 @@ def _states(bound_query: BoundQuery) -> tuple[tuple[Member, ...], ...]:
     """Group aggregates by state. The trees of emit="eager" hold one aggregate each."""
     if bound_query.query.emit == "eager":
         return tuple((Member(number, one, "itself"),) for number, one in enumerate(bound_query.aggregates))
-    return shared_states(bound_query.aggregates)
+    return groups_by_state(bound_query.aggregates)
 
 
 def _lowered(choice: Choice, owner: Member, member: Member) -> Choice:
@@ -256,8 +256,10 @@ def _choice(
         return Choice(FOLD, "the window only grows until it restarts")
     monoid = typed(aggregate)
     if tree_of(monoid):
-        return _order_statistic(group, options.structure, aggregate)
+        return _rank_statistic(group, options.structure, aggregate)
     if options.structure is not None:
+        from sash.aggregators.catalogue import CATALOGUE  # all structures, of which most plans need one
+
         return _forced(CATALOGUE[options.structure], monoid, aggregate)
     if bound_query.windows[place].rule.measure == "policy":
         return Choice("AMTA", "a policy evicts any number of rows at once, in a logarithmic number of ⊕")
@@ -278,7 +280,7 @@ def tree_of(monoid: Monoid) -> str:
 ON_TREE = "an order statistic: the values in a balanced tree that counts them"
 
 
-def _order_statistic(group: WindowGroup, forced: str | None, aggregate: AggregateSpec) -> Choice:
+def _rank_statistic(group: WindowGroup, forced: str | None, aggregate: AggregateSpec) -> Choice:
     """A tree for single rows; panes are multisets, which are added to the total and subtracted from it."""
     tree = tree_of(aggregate.monoid)
     in_tree = group.kind == "rows" or group.single_rows
@@ -325,6 +327,8 @@ def _forced(record: Record, monoid: Monoid, aggregate: AggregateSpec) -> Choice:
 
 def _constant_time(monoid: Monoid) -> Choice:
     """The structure with the fewest ⊕ on average, then the least space, among those with a constant worst case."""
+    from sash.aggregators.catalogue import IN_ORDER
+
     fit = [
         record
         for record in IN_ORDER.values()

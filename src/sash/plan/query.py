@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.engine.operator import Operator
-    from sash.engine.state_reader import StateReader
+    import sash.windows  # hosts are above this package: what they return has its public name, `sash.engine.Operator`
     from sash.plan.api_types import (
         ArrayT,
         ArrowStream,
@@ -177,9 +176,9 @@ class Query:
         made = self.aggregates.values()
         return not self.min_periods and all(isinstance(one, Bound) and one.window is None for one in made)
 
-    def rewritten(self, **changes: Any) -> Query:
+    def rewritten(self, **changes: Any) -> Self:
         """The query with some of its arguments changed."""
-        return Query(**self.arguments(**changes))
+        return type(self)(**self.arguments(**changes))
 
     def arguments(self, **changes: Any) -> dict[str, Any]:
         """The arguments that make this query, some of them changed."""
@@ -226,7 +225,7 @@ class Query:
         mode: Mode = "rows",
         store: Store | None = None,
         clock: Callable[[], float] | None = None,
-    ) -> Operator:
+    ) -> sash.engine.Operator:
         """An operator for this query: it takes and returns record batches, with live state between calls.
 
         schema: the columns of the batches; without it, those of the state in the store, else those of the first batch.
@@ -241,7 +240,7 @@ class Query:
         engine = dispatch.host("sash.engine", "an operator")
         return engine.Operator(self, schema, mode=mode, store=store, clock=clock)  # type: ignore[no-any-return]
 
-    def reader(self, store: Store, schema: pa.Schema | None = None) -> StateReader:
+    def reader(self, store: Store, schema: pa.Schema | None = None) -> sash.engine.StateReader:
         """A reader of the state that an operator of this query commits to a store, for lookups while it runs.
 
         store: a store that can be read while the operator writes, such as `RocksDBStore(path, read_only=True)`.

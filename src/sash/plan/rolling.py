@@ -20,9 +20,8 @@ from sash.plan.validation import aggregates_named, as_keyword, require_named
 from sash.windows.specs import Count
 
 if TYPE_CHECKING:
-    from sash.plan.api_types import Emit, EventFrame, Late
+    from sash.plan.api_types import EventFrame
     from sash.plan.options import Options
-    from sash.windows.arguments import Length
     from sash.windows.specs import Closed
 
 
@@ -32,17 +31,15 @@ UNNAMED = "index"
 """The name of an unnamed index in a query."""
 
 
-def time_column(
-    data: Any, windows: Windows | None, on: Columns | None, aggregates: Mapping[str, Aggregated] | None = None
-) -> Columns | None:
+def time_column(data: Any, arguments: Mapping[str, Any]) -> Columns | None:
     """The column to order by: `on`, or the DatetimeIndex of a pandas frame if a window is measured in time.
 
-    `windows` are those of the query; `aggregates` may have windows of their own.
-
-    Raises ValueError if a column has the name of the index.
+    `arguments` are those of a query. Raises ValueError if a column has the name of the index.
     """
-    if on is not None or not _has_times(data):
-        return on
+    if arguments.get("on") is not None or not _has_times(data):
+        return arguments.get("on")
+    aggregates = {name: one for name, one in arguments.items() if name not in validation.ARGUMENTS}
+    windows = arguments.get("windows")
     found = [] if windows is None else [*validation.windows(windows).values()]
     for aggregated in validation.aggregates(aggregates).values() if aggregates else ():
         found += [leaf.window for leaf in aggregated.leaves() if leaf.window is not None]
@@ -67,7 +64,7 @@ ARRAY, RESULT = "array", "result"
 """The names of an array and of its results in a query."""
 
 
-def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any], aggregates: Mapping[str, Any]) -> Any:
+def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any]) -> Any:
     """One aggregate of an array: an array. Raises TypeError or ValueError, with what to write, for other calls."""
     aggregate = unnamed[0]
     if isinstance(aggregate, Aggregated) and isinstance(data, list | tuple):
@@ -79,7 +76,7 @@ def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any], aggre
         require_named(aggregate)
     if not all(isinstance(one, Aggregated) for one in unnamed):
         raise TypeError(f"rolling() takes from 1 to 2 positional arguments but {2 + len(unnamed)} were given")
-    if aggregates or len(unnamed) > 1:
+    if len(unnamed) > 1 or not set(given) <= {*validation.ARGUMENTS}:
         raise TypeError(f"an array takes one aggregate, {aggregate!r}: for several write a dict of arrays, {_AS_DICT}")
     for name, value in given.items():
         if name in _OF_FRAMES and value not in (None, (), _OF_FRAMES[name]):
@@ -98,7 +95,7 @@ def _of_array(data: Any, given: Mapping[str, Any], unnamed: Sequence[Any], aggre
             )
         _require_rows(leaf.window)
     query = remembered(Query, {**given, RESULT: aggregate.of_column(ARRAY)})
-    return dispatch.host("sash.frames", "an array").run_array(query, data, ARRAY)
+    return dispatch.host("sash.frames", "an array").run_array(query, data, ARRAY, RESULT)
 
 
 def _require_rows(window: Any) -> None:
@@ -127,22 +124,7 @@ _OF_FRAMES = {
 
 
 @of_frame(Query)
-def rolling(
-    data: Any,
-    windows: Windows | None = None,
-    *unnamed: Aggregated,
-    by: Columns | None = (),
-    on: Columns | None = None,
-    lateness: Length | None = None,
-    emit: Emit = "final",
-    late: Late = "drop",
-    forget: Length | None = None,
-    ahead: Length | None = None,
-    retract: str | None = None,
-    min_periods: int = 0,
-    options: Options | None = None,
-    **aggregates: Aggregated,
-) -> Any:
+def rolling(data: Any, windows: Windows | None = None, *unnamed: Aggregated, **named: Any) -> Any:
     """Compute aggregates over sliding (rolling, moving) windows of a frame; the same kind of frame comes back.
 
     Windows without `every` give a result for each row: the frame comes back with a column for each aggregate. Windows
@@ -152,27 +134,12 @@ def rolling(
     data: a DataFrame of pandas, polars (or a LazyFrame) or Spark, a Table, RecordBatch or RecordBatchReader of
         pyarrow, a dict of arrays or lists, an iterator of RecordBatches (gives an iterator), or any other object that
         exports an Arrow stream (gives a Table). An array of NumPy, or a Series, gives one.
-    windows: a window such as `sash.Time("24h", every="1h")`, a number of rows, a duration such as "1h", or a dict of
-        several by name. Names are appended to the columns of results: `high_1h`. It may be left out if each aggregate
-        has a window of its own: `sash.max("price").over("1h")`.
     unnamed: for an array or a Series, its only aggregate, without a column; the window is a number of rows.
-    by: columns to partition by (the key); each key has windows of its own.
-    on: the column to order by, with the event time; further columns break ties. Without it rows are in order of
-        arrival; a pandas frame with a DatetimeIndex is ordered by it if a window is measured in time.
-    lateness: how far a row may be behind the latest time seen; the watermark is that far behind. It matters for
-        streams only: the rows of a frame are sorted first.
-    emit: when results are emitted. "final": once, when the watermark has passed. "changes": as "final", but only
-        results that differ from the key's previous one. "eager": at once, revised by later rows (streams only).
-    late: what to do with a row behind the watermark. "drop" it, "flag" it in a column `_late`, or raise an "error".
-    forget: expire a key without rows for this long; it starts again with empty windows.
-    ahead: how far a row's time may be ahead of the clock; a row further ahead is treated as one without a time.
-    retract: a boolean column; with emit="eager" a row where it is true removes the last row of equal key and `on`.
-    min_periods: a result is null unless its aggregate has seen this many non-null inputs in the window. In a formula
-        that holds for each aggregate, and a count below it is null, too.
-    options: how to compute, see `sash.Options`; results do not depend on it.
-    aggregates: the result columns by name, each an aggregate of columns such as `high=sash.max("price")`, one of your
-        own (a UDAF), made with `sash.monoid`, or a formula such as `sash.sum("x") / sash.sum("y")`. Type checkers take
-        a dict for `**` if it is a `dict[str, Any]`.
+    windows, by, on, lateness, emit, late, forget, ahead, retract, min_periods, options, aggregates: as for
+        `sash.Query`: windows such as "1h", columns to partition by, the column of the event time, and aggregates by
+        name, also your own (UDAFs). A pandas frame with a DatetimeIndex is ordered by it without `on`, if a window is
+        measured in time. The rows of a frame are sorted first, so `lateness` and the watermark matter for streams only,
+        as does `emit="eager"`.
 
     >>> import numpy as np, sash
     >>> sash.rolling({"price": np.array([3, 1, 2])}, 2, high=sash.max("price"))["high"].tolist()
@@ -183,23 +150,11 @@ def rolling(
     Raises TypeError or ValueError, naming the argument or the column that does not fit.
     """
     validation.not_an_aggregate("data", data)
-    arguments: dict[str, Any] = {
-        "windows": windows,
-        "by": by,
-        "on": on,
-        "lateness": lateness,
-        "emit": emit,
-        "late": late,
-        "forget": forget,
-        "ahead": ahead,
-        "retract": retract,
-        "min_periods": min_periods,
-        "options": options,
-    }
+    arguments = {"windows": windows, **named}
     if unnamed:
-        return _of_array(data, arguments, unnamed, aggregates)
-    arguments["on"] = time_column(data, windows, on, aggregates)
-    return remembered(Query, {**arguments, **aggregates}).run(data)
+        return _of_array(data, arguments, unnamed)
+    arguments["on"] = time_column(data, arguments)
+    return remembered(Query, arguments).run(data)
 
 
 # --- As of ---

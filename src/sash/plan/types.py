@@ -20,11 +20,7 @@
     bloom                                               binary: the bytes of the filter
     a product of aggregates                             struct of their results, by name
 
-Sum, mean and range of decimals, durations and times have their own types: `types.py`.
-
-The result type of a user's aggregate is `returns=`, or found by running it on samples (`types.py`).
-
-The result type of a user's aggregate, found by running it on sample values.
+The result type of a user's aggregate is `returns=`, or found by running it on sample values:
 
     float64 column      1.5  2.25  5.0  …   ──lift, combine, lower──▶   results, and their common Arrow type
 
@@ -69,8 +65,6 @@ from sash.monoids.null_rows import NoValues
 from sash.monoids.rank_statistics import BETWEEN, INTERPOLATIONS
 from sash.monoids.sample_probe import SAMPLES, outcomes, sample_rows
 from sash.monoids.sketches import BloomFilter, SketchMonoid
-
-# --- Types ---
 
 # --- Types ---
 

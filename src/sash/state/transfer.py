@@ -443,7 +443,7 @@ def _source(
 def _shared(new: AggregateSpec, old: AggregateSpec) -> tuple[tuple[int, ...] | None, bool] | None:
     """The scalars of the old state that are the new one, and whether a count goes before them; None: none are."""
     mine, theirs = type(new.monoid), type(old.monoid)
-    alike = (new.columns, new.types, new.orders) == (old.columns, old.types, old.orders)
+    alike = (new.columns, new.types, new.categories) == (old.columns, old.types, old.categories)
     if not alike or not any(mine in family and theirs in family for family in FAMILIES):
         return None
     if mine is m.Sum and theirs is m.Mean:

@@ -527,10 +527,10 @@ class Category:
 
 def _ranked(spec: AggregateSpec, column: int, value: Any) -> Any:
     """An input as an aggregate gets it: a category with its rank, nanoseconds in a user's aggregate as objects."""
-    order, kind = spec.order(column), spec.types[column]
+    categories, kind = spec.categories_of(column), spec.types[column]
     if isinstance(spec.monoid, Custom) and isinstance(value, int) and getattr(kind, "unit", "") == "ns":
         return pa.scalar(value, kind).as_py()
-    return value if order is None or value is None else Category(order.index(value), value)
+    return value if categories is None or value is None else Category(categories.index(value), value)
 
 
 def _values(result: Any) -> Any:

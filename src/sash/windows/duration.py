@@ -230,10 +230,11 @@ class Duration:
         """Is it shorter? A month counts with its mean length."""
         if not isinstance(other, Duration):
             return NotImplemented
-        return self._order < other._order
+        return self._mean < other._mean
 
     @property
-    def _order(self) -> tuple[int, int]:
+    def _mean(self) -> tuple[int, int]:
+        """What it is compared by: its mean length."""
         return self.nanoseconds + self.months * _MEAN_MONTH, self.months
 
     def __str__(self) -> str:

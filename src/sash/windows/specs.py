@@ -11,8 +11,7 @@
     Policy(evict, over)   · · · ·[■ ■ ■ ▼]            the rows that a function does not evict
 
 Without `every` there is a window for each row. With it there is one per slide: every k rows, every length of
-time, or at the close of a session or a punctuated window. `slide` is the kind, `step` the distance. `Policy` is in
-`slide_policy.py`.
+time, or at the close of a session or a punctuated window. `slide` is the kind, `step` the distance.
 
 Advice for arguments that windows of other libraries have: what to write instead.
 """
@@ -21,10 +20,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import tzinfo
-from typing import Any, ClassVar, Literal, Self, SupportsIndex, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, SupportsIndex, get_args
 
+from sash.expressions.source_text import function_name, function_text
 from sash.windows.arguments import (
     Length,
     aligned,
@@ -541,6 +542,89 @@ class Lifetime(WindowKind):
         return "all rows since the key's start"
 
 
+class BoundAggregate(Protocol):
+    """An aggregate of columns, such as `sash.sum("x")`."""
+
+    @property
+    def monoid(self) -> Any:
+        """The monoid."""
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns that it reads, or expressions over them."""
+
+    def state_text(self) -> str:
+        """The text that identifies it in stored state."""
+
+    def require_columns(self) -> None:
+        """Raises TypeError if it has no column."""
+
+
+@dataclass(frozen=True, repr=False)
+class Policy(WindowKind):
+    """A window whose oldest elements a user-defined function evicts: a slide policy, as in the AMTA paper.
+
+    evict: a function `evict(total, prefix) -> bool` that decides whether the window evicts a prefix, its oldest
+        elements. It gets the states (before `lower`) of the aggregates in `over`, of the whole window and of the
+        prefix: a tuple each, or, if `over` is a single aggregate, its state. It must be monotone: if it evicts a
+        prefix, it evicts every shorter one.
+    over: the aggregates that `evict` looks at: one, or a list.
+
+    >>> import sash
+    >>> window = Policy(lambda t, p: t - p > 10, over=sash.sum("x"))
+    >>> window.evicts((15,), (3,))
+    True
+
+    Raises TypeError if `evict` is no function or `over` no bound aggregate.
+    """
+
+    evict: Callable[[Any, Any], bool]
+    over: Any
+    alone: bool = field(init=False, default=False)
+    """Was `over` a single aggregate?"""
+
+    kind = "policy"
+
+    def __init__(self, evict: Callable[[Any, Any], bool], over: BoundAggregate | Sequence[BoundAggregate]) -> None:
+        if not callable(evict):
+            raise TypeError(f"evict= of Policy must be a function of (total, prefix); got {evict!r}")
+        alone = _is_aggregate(over)
+        aggregates = (over,) if alone else over
+        if not isinstance(aggregates, tuple | list) or not aggregates or not all(map(_is_aggregate, aggregates)):
+            raise TypeError(
+                f"over= of Policy must be an aggregate of columns, such as sash.sum('x'), or several; got {over!r}"
+            )
+        for one in aggregates:
+            one.require_columns()
+        set_fields(self, evict=evict, over=tuple(aggregates), alone=alone)
+
+    def rule(self, lengths: BoundLengths) -> WindowRule:
+        return self._rule("policy", lengths)
+
+    @property
+    def holds(self) -> str:
+        return f"rows that {self.evict_name} does not evict, by {', '.join(map(repr, self.over))}"
+
+    def evicts(self, total: tuple[Any, ...], prefix: tuple[Any, ...]) -> bool:
+        """Call `evict` with a value for each aggregate of `over`."""
+        return bool(self.evict(total[0], prefix[0]) if self.alone else self.evict(total, prefix))
+
+    @property
+    def evict_name(self) -> str:
+        """The name of the function, without the scopes around it."""
+        return function_name(self.evict)
+
+    def state_text(self) -> str:
+        """The text that identifies it in stored state, and must not change; code and parameters have their own key."""
+        return f"Policy({self.evict_name}, over={self._over([one.state_text() for one in self.over])})"
+
+    def __repr__(self) -> str:
+        return f"Policy({function_text(self.evict)}, over={self._over([*map(repr, self.over)])})"
+
+    def _over(self, texts: list[str]) -> str:
+        return texts[0] if self.alone else f"({', '.join(texts)})"
+
+
 # ---- checks of arguments ----
 
 
@@ -576,3 +660,8 @@ def _only_close(window: Any) -> None:
             f"every= of {type(window).__name__} must be None (a window for each row) or 'close' (one when it closes); "
             f"got {window.every!r}"
         )
+
+
+def _is_aggregate(value: Any) -> bool:
+    # this package cannot import the class
+    return hasattr(value, "monoid") and hasattr(value, "columns")

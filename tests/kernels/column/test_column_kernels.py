@@ -15,7 +15,7 @@ from sash import monoids as m
 from sash.kernels.column import column_kernels
 from sash.kernels.column import column_kernels as shared_work
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, column_kernel_of
-from sash.kernels.column.rank_kernels import order_kernel_of
+from sash.kernels.column.rank_kernels import rank_kernel_of
 from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN
 
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, 1e9, 1e9 + 1, 1e16, -1e16, 1e300, -1e300, 1.7e308, math.inf, -math.inf, math.nan]
@@ -160,7 +160,7 @@ def test_the_planner_knows_which_aggregates_have_one() -> None:
         cls = getattr(m, name)
         if isinstance(cls, type) and issubclass(cls, m.Monoid) and cls not in of_their_own:
             with contextlib.suppress(TypeError):  # those that need arguments have none
-                found = column_kernel_of(cls(), ("float", "int")) or order_kernel_of(cls())
+                found = column_kernel_of(cls(), ("float", "int")) or rank_kernel_of(cls())
                 assert (found is not None) == (cls in KNOWN_TO_PLAN), cls
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import sash
 from sash import Count, Queries, Query, Time
-from sash.plan.combined_query import CombinedQuery
+from sash.plan.queries import CombinedQuery
 from sash.testing import assert_same
 from tests.spark.stream.fake_spark import FakeStream
 from tests.spark.stream.running import files, source

@@ -29,8 +29,8 @@ from sash.kernels.loops.loop_cache import call_loop
 from sash.kernels.loops.slot_loops import radix_pass
 from sash.plan.bound_query import BoundQuery
 from sash.plan.categories import categories_of
-from sash.plan.combined_query import Combination, QueryView
 from sash.plan.derived_columns import source_column
+from sash.plan.queries import Combination, QueryView
 from sash.plan.types import value_type
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.columns.arrow_arrays import word_type, words_of
-from sash.columns.keys import BytesColumn, WordColumn, is_word
+from sash.columns.key_columns import BytesColumn, WordColumn, is_word
 from sash.engine.atomic import all_at_once, attributes
 from sash.engine.keyed.slot_table import allocated
 from sash.kernels.loops import key_loops

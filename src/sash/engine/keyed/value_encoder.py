@@ -112,7 +112,7 @@ class ValueEncoder(InputReader):
         super().__init__(aggregate.spec, aggregate.forms, aggregate.kernel.compiled, aggregate.ours)
         self.aggregate, self.recode, self.kernel = aggregate, recode, aggregate.kernel
         self.dictionaries: dict[int, Dictionary] = {
-            j: _dictionary(form, kind, aggregate.spec.order(j))
+            j: _dictionary(form, kind, aggregate.spec.categories_of(j))
             for j, (form, kind) in enumerate(zip(aggregate.forms, aggregate.types, strict=False))
             if form in CODED
         }

@@ -17,18 +17,14 @@ import _thread
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash import monoids as m
 from sash.kernels.column import bounds, exact_sum, group_rows, min_max, prefix_sums, sum_mean, variance
-from sash.kernels.column import group_rows as numpy_loops
-from sash.kernels.column import min_max as size_ladder
 from sash.kernels.jit.compile import interpreted, is_switched_off, machine_code
-from sash.kernels.jit.state_layout import DTYPES
 from sash.kernels.loops.array_types import Flags, Numbers
 from sash.monoids.algebra import Kind, Monoid
 from sash.monoids.durations import DurationSum
@@ -114,8 +110,7 @@ SHARE = 1 << 16
 """The least number of rows for a thread: starting and joining one takes some 90 µs."""
 
 
-@dataclass(frozen=True)
-class CountBounds:
+class CountBounds(NamedTuple):
     """The bounds of Count windows: the last `size` rows of each key; keys begin at the edges."""
 
     size: int
@@ -123,8 +118,7 @@ class CountBounds:
     longest: int
 
 
-@dataclass(frozen=True)
-class RangeBounds:
+class RangeBounds(NamedTuple):
     """Bounds [lo, hi) for each row; neither ever decreases."""
 
     los: Places
@@ -133,8 +127,7 @@ class RangeBounds:
     longest: int
 
 
-@dataclass(frozen=True)
-class ColumnKernel:
+class ColumnKernel(NamedTuple):
     """Kernels of an aggregate: over Count windows (None: only over ranges), and over ranges."""
 
     rows: Any
@@ -158,45 +151,42 @@ class ColumnKernel:
 
 def column_kernel_of(monoid: Monoid, kinds: tuple[Kind, ...]) -> ColumnKernel | None:
     """The kernel of an aggregate on columns of these kinds, or None."""
-    number = kinds[0] if kinds else "int"
-    one = type(monoid)
-    if one is m.Max:
-        return ColumnKernel(
-            min_max.greatest_rows, min_max.greatest_ranges, 3, "same", joined=size_ladder.greatest_joined
-        )
-    if one is m.Min:
-        return ColumnKernel(min_max.least_rows, min_max.least_ranges, 3, "same", joined=size_ladder.least_joined)
-    if one is m.ArgMax:
-        return ColumnKernel(None, min_max.greatest_places, 3, "place")
-    if one is m.ArgMin:
-        return ColumnKernel(None, min_max.least_places, 3, "place")
-    if one in (m.Sum, DurationSum):
-        if number == "float":
-            recompute = sum_mean.sum_rows_recomputed, sum_mean.sum_ranges_recomputed
-            shared = prefix_sums.sum_of_sizes, prefix_sums.sum_of_ranges
-            return ColumnKernel(
-                sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float", of_sizes=shared, recompute=recompute
-            )
-        return ColumnKernel(None, sum_mean.word_sums, 0, "int")
-    if one is m.Mean:
-        if number == "float":
-            recompute = sum_mean.mean_rows_recomputed, sum_mean.mean_ranges_recomputed
-            shared = prefix_sums.mean_of_sizes, prefix_sums.mean_of_ranges
-            return ColumnKernel(
-                sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float", of_sizes=shared, recompute=recompute
-            )
-        return ColumnKernel(None, sum_mean.word_means, 0, "float")
-    if one is m.Var and isinstance(monoid, m.Var):
-        recompute = variance.var_rows_recomputed, None
-        return ColumnKernel(
-            variance.var_rows, variance.var_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute=recompute
-        )
-    if one is m.Std and isinstance(monoid, m.Std):
-        recompute = variance.std_rows_recomputed, None
-        return ColumnKernel(
-            variance.std_rows, variance.std_ranges, 6, "float", monoid.ddof, monoid.ddof + 1, recompute=recompute
-        )
-    return None
+    if type(monoid) in (m.Var, m.Std):
+        ddof = getattr(monoid, "ddof", 1)
+        return _DEVIATIONS[type(monoid)]._replace(setting=ddof, least=ddof + 1)
+    return _KERNELS.get((type(monoid), "float" if kinds and kinds[0] == "float" else "int"))
+
+
+_SUM = ColumnKernel(
+    *(sum_mean.sum_rows, sum_mean.sum_ranges, 7, "float"),
+    of_sizes=(prefix_sums.sum_of_sizes, prefix_sums.sum_of_ranges),
+    recompute=(sum_mean.sum_rows_recomputed, sum_mean.sum_ranges_recomputed),
+)
+_MEAN = ColumnKernel(
+    *(sum_mean.mean_rows, sum_mean.mean_ranges, 7, "float"),
+    of_sizes=(prefix_sums.mean_of_sizes, prefix_sums.mean_of_ranges),
+    recompute=(sum_mean.mean_rows_recomputed, sum_mean.mean_ranges_recomputed),
+)
+_OF_ANY: dict[type[Monoid], ColumnKernel] = {
+    m.Max: ColumnKernel(min_max.greatest_rows, min_max.greatest_ranges, 3, "same", joined=min_max.greatest_joined),
+    m.Min: ColumnKernel(min_max.least_rows, min_max.least_ranges, 3, "same", joined=min_max.least_joined),
+    m.ArgMax: ColumnKernel(None, min_max.greatest_places, 3, "place"),
+    m.ArgMin: ColumnKernel(None, min_max.least_places, 3, "place"),
+}
+_KERNELS: dict[tuple[type[Monoid], str], ColumnKernel] = {
+    **{(one, kind): kernel for one, kernel in _OF_ANY.items() for kind in ("int", "float")},
+    **{(one, "float"): kernel for one, kernel in ((m.Sum, _SUM), (DurationSum, _SUM), (m.Mean, _MEAN))},
+    **{(one, "int"): ColumnKernel(None, sum_mean.word_sums, 0, "int") for one in (m.Sum, DurationSum)},
+    (m.Mean, "int"): ColumnKernel(None, sum_mean.word_means, 0, "float"),
+}
+_DEVIATIONS: dict[type[Monoid], ColumnKernel] = {
+    m.Var: ColumnKernel(
+        variance.var_rows, variance.var_ranges, 6, "float", recompute=(variance.var_rows_recomputed, None)
+    ),
+    m.Std: ColumnKernel(
+        variance.std_rows, variance.std_ranges, 6, "float", recompute=(variance.std_rows_recomputed, None)
+    ),
+}
 
 
 def cores() -> int:
@@ -272,7 +262,7 @@ class RowThreads:
     def holds_at_least(self, given: RangeBounds, least: int) -> Flags:
         """Which ranges contain at least `least` rows."""
         out = np.empty(len(given.los), np.bool_)
-        self.loop(numpy_loops.held, len(out), (given.los, given.his, least), (out,))
+        self.loop(group_rows.held, len(out), (given.los, given.his, least), (out,))
         return out
 
     def as_ranges(self, given: CountBounds | RangeBounds, rows: int) -> RangeBounds:
@@ -377,15 +367,15 @@ def index_type(rows: int) -> Any:
 
 def as_kind(column: Numbers, kind: Kind) -> Numbers:
     """Convert a column to the type that kernels take: booleans become integers."""
-    return np.ascontiguousarray(column, DTYPES["int" if kind == "bool" else kind])
+    return np.ascontiguousarray(column, np.float64 if kind == "float" else np.int64)
 
 
-IN_NUMPY = frozenset({numpy_loops.ascending, numpy_loops.rising, numpy_loops.held})
+IN_NUMPY = frozenset({group_rows.ascending, group_rows.rising, group_rows.held})
 FOR_FEW_ROWS: dict[Any, Callable[..., Any]] = {
-    group_rows.counted: numpy_loops.counted_few,
-    group_rows.grouped: numpy_loops.grouped_few,
-    group_rows.gathered: numpy_loops.gathered_few,
-    group_rows.scattered: numpy_loops.scattered_few,
+    group_rows.counted: group_rows.counted_few,
+    group_rows.grouped: group_rows.grouped_few,
+    group_rows.gathered: group_rows.gathered_few,
+    group_rows.scattered: group_rows.scattered_few,
 }
 
 
@@ -393,7 +383,7 @@ def coded(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
     """The machine code of a kernel for arguments of these types, or its form in NumPy; itself if Numba is disabled."""
     if kernel in IN_NUMPY:
         return cast(Callable[..., Any], kernel)
-    if kernel in FOR_FEW_ROWS and len(arguments[0]) <= numpy_loops.FEW_ROWS:
+    if kernel in FOR_FEW_ROWS and len(arguments[0]) <= group_rows.FEW_ROWS:
         return FOR_FEW_ROWS[kernel]
     if is_switched_off():
         return interpreted(kernel)

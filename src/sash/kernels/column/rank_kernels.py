@@ -1,10 +1,10 @@
 """The column kernels of order statistics, and their execution: threads compute ranges of rows.
 
               keys          narrow windows          wide windows
-    median    order_keys    narrow_quantiles:       wide_quantiles: sets of ranks
-    quantile                sorted arrays
-    rank                    window_ranks: compared  window_ranks: sets of ranks
-    mode                    modes: a tournament of counts
+    median    float_keys    sorted arrays           sets of ranks (`quantiles`)
+    quantile
+    rank                    compared one by one     sets of ranks (`ranks`)
+    mode                    a tournament of counts (`ranks`)
     distinct                distinct_counts: a table of counts, or of the last row of each key
 
 Results are exact, so they do not depend on where ranges of rows begin.
@@ -18,15 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.column import column_kernels, distinct_counts
-from sash.kernels.column import quantiles as narrow_quantiles
-from sash.kernels.column import quantiles as value_buckets
-from sash.kernels.column import quantiles as wide_quantiles
-from sash.kernels.column import ranks as modes
-from sash.kernels.column import ranks as order_keys
-from sash.kernels.column import ranks as rank_compression
-from sash.kernels.column import ranks as rank_sets
-from sash.kernels.column import ranks as window_ranks
+from sash.kernels.column import column_kernels, distinct_counts, quantiles, ranks
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads, coded, index_type
 from sash.kernels.jit.word_operations import ARRAYS
 from sash.kernels.loops.array_types import Numbers
@@ -51,7 +43,7 @@ Scratch = Callable[[int, int], Any]
 
 
 @dataclass(frozen=True)
-class OrderKernel:
+class RankKernel:
     """Kernels of an order statistic over windows of up to `narrow` keys, and over wider ones."""
 
     asked: Any
@@ -159,25 +151,25 @@ def _by_bounds(given: CountBounds | RangeBounds, rows: Any, ranges: Any) -> tupl
     return ranges, (given.los, given.his)
 
 
-def order_kernel_of(monoid: Monoid) -> OrderKernel | DistinctKernel | None:
+def rank_kernel_of(monoid: Monoid) -> RankKernel | DistinctKernel | None:
     """The kernels of an order statistic; None for other aggregates."""
     one = type(monoid)
     if one is CountDistinct:
         return DistinctKernel()
     if isinstance(monoid, Mode) and one is Mode:
-        return OrderKernel((), "same", (None, modes.modes), (_no_scratch, _mode_scratch))
+        return RankKernel((), "same", (None, ranks.modes), (_no_scratch, _mode_scratch))
     if isinstance(monoid, Quantile | Median) and one in (Quantile, Median):
         result = "float" if INTERPOLATIONS[monoid.rule] in BETWEEN else "same"
-        kernels = narrow_quantiles.narrow_quantiles, wide_quantiles.wide_quantiles
+        kernels = quantiles.narrow_quantiles, quantiles.wide_quantiles
         scratch = _arrays_scratch, _bucket_scratch
-        by_rows = narrow_quantiles.narrow_quantile_rows, wide_quantiles.wide_quantile_rows
-        return OrderKernel((monoid.q, monoid.rule), result, kernels, scratch, narrow_quantiles.NARROW, by_rows)
+        by_rows = quantiles.narrow_quantile_rows, quantiles.wide_quantile_rows
+        return RankKernel((monoid.q, monoid.rule), result, kernels, scratch, quantiles.NARROW, by_rows)
     if isinstance(monoid, Rank) and one in (Rank, PercentRank):
         method, is_percent = METHODS.index(monoid.method), one is PercentRank
-        narrow = 0 if method == window_ranks.DENSE else window_ranks.NARROW
-        result = "float" if is_percent or method == window_ranks.AVERAGE else "int"
-        by_method = window_ranks.narrow_ranks, window_ranks.wide_ranks
-        return OrderKernel(
+        narrow = 0 if method == ranks.DENSE else ranks.NARROW
+        result = "float" if is_percent or method == ranks.AVERAGE else "int"
+        by_method = ranks.narrow_ranks, ranks.wide_ranks
+        return RankKernel(
             (method, monoid.ascending, is_percent), result, by_method, (_no_scratch, _rank_scratch), narrow
         )
     return None
@@ -188,13 +180,13 @@ def keys_of(threads: RowThreads, x: Numbers) -> Numbers:
     if x.dtype != np.float64:
         return x
     keys = np.empty(len(x), np.int64)
-    threads.loop(order_keys.float_keys, len(x), (x.view(np.int64),), (keys,))
+    threads.loop(ranks.float_keys, len(x), (x.view(np.int64),), (keys,))
     return keys
 
 
 def equal_keys(threads: RowThreads, x: Numbers) -> Numbers:
     """Keys of a column that are equal if its values are: the bits of floats, unless there are -0.0 or NaN."""
-    if x.dtype == np.float64 and not any(threads.loop(order_keys.has_several_bits, len(x), (x.view(np.int64),), ())):
+    if x.dtype == np.float64 and not any(threads.loop(ranks.has_several_bits, len(x), (x.view(np.int64),), ())):
         return x.view(np.int64)
     return keys_of(threads, x)
 
@@ -226,7 +218,7 @@ def _no_scratch(_longest: int, _keys: int) -> Any:
 
 def _arrays_scratch(longest: int, _keys: int) -> Any:
     """The sorted arrays, the keys that leave and enter them, the keys found in them, and the state of their ranges."""
-    steps = narrow_quantiles.BATCH
+    steps = quantiles.BATCH
     vectors = longest + 1, steps, steps, 3 * steps, 1, 1, 1, 1
     return tuple(_at_once(*((ARRAYS * length, np.int64) for length in vectors)))
 
@@ -244,7 +236,7 @@ def _at_once(*arrays: tuple[int, Any]) -> list[Numbers]:
 
 def _sorting(length: int, index: Any) -> list[tuple[int, Any]]:
     """The arrays in which a chunk is sorted: two of words, counts."""
-    return [(length, np.uint64), (length, np.uint64), (rank_compression.counts_needed(), index)]
+    return [(length, np.uint64), (length, np.uint64), (ranks.counts_needed(), index)]
 
 
 def _ranking(length: int, index: Any) -> list[tuple[int, Any]]:
@@ -253,36 +245,35 @@ def _ranking(length: int, index: Any) -> list[tuple[int, Any]]:
 
 
 def _set_scratch(longest: int, keys: int) -> Any:
-    length = rank_compression.chunk_length(longest, keys)
+    length = ranks.chunk_length(longest, keys)
     index = index_type(length)
-    of_set = (rank_sets.words_needed(length), np.uint64), (rank_sets.blocks_needed(length), index)
-    ranks, order, *sorting, words, blocks = _at_once(*_ranking(length, index), *of_set)
-    return ranks, order, words, blocks, tuple(sorting)
+    of_set = (ranks.words_needed(length), np.uint64), (ranks.blocks_needed(length), index)
+    ranked, order, *sorting, words, blocks = _at_once(*_ranking(length, index), *of_set)
+    return ranked, order, words, blocks, tuple(sorting)
 
 
 def _bucket_scratch(longest: int, keys: int) -> Any:
-    length = wide_quantiles.bucketed_length(longest, keys)
-    places, count = value_buckets.places_needed(length), value_buckets.buckets_needed(length)
+    length = quantiles.bucketed_length(longest, keys)
+    places, count = quantiles.places_needed(length), quantiles.buckets_needed(length)
     index = index_type(places)
-    of_set = (rank_sets.words_needed(places), np.uint64), (rank_sets.blocks_needed(places), index)
-    of_buckets = (count + 1, index), (count, index), (value_buckets.SAMPLE, np.float64), (length, np.int64)
+    of_set = (ranks.words_needed(places), np.uint64), (ranks.blocks_needed(places), index)
+    of_buckets = (count + 1, index), (count, index), (quantiles.SAMPLE, np.float64), (length, np.int64)
     arrays = _at_once(
         (length, index), (places, index), *of_set, *_sorting(length, index), *of_buckets, (length, index), (6, np.int64)
     )
-    ranks, order, words, blocks = arrays[:4]
-    return ranks, order, words, blocks, tuple(arrays[4:7]), tuple(arrays[7:])
+    return *arrays[:4], tuple(arrays[4:7]), tuple(arrays[7:])
 
 
 def _rank_scratch(longest: int, keys: int) -> Any:
-    length = rank_compression.chunk_length(longest, keys)
+    length = ranks.chunk_length(longest, keys)
     index = index_type(length)
     return (*_set_scratch(longest, keys), np.empty(length, index), np.empty(length, index))
 
 
 def _mode_scratch(longest: int, keys: int) -> Any:
-    length = rank_compression.chunk_length(longest, keys)
+    length = ranks.chunk_length(longest, keys)
     index = index_type(length)
     leaves = 1 << (length - 1).bit_length()
     own = (length, index), (leaves, index), (2 * leaves, index)
-    ranks, order, *sorting, numbers, counts, tree = _at_once(*_ranking(length, index), *own)
-    return ranks, order, numbers, counts, tree, tuple(sorting)
+    ranked, order, *sorting, numbers, counts, tree = _at_once(*_ranking(length, index), *own)
+    return ranked, order, numbers, counts, tree, tuple(sorting)

@@ -39,14 +39,8 @@ def _two_ways(divides: bool, name: str) -> tuple[Any, Any]:
     def one_key(
         x: Any, begin: int, first: int, stop: int, size: int, _setting: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
-        front, front_rest, following, following_rest, back, back_rest = (
-            scratch[0],
-            scratch[1],
-            scratch[2],
-            scratch[3],
-            scratch[4],
-            scratch[5],
-        )
+        front, front_rest, following, following_rest = scratch[0], scratch[1], scratch[2], scratch[3]
+        back, back_rest = scratch[4], scratch[5]
         # front[j]: the sum of the rows [block - size + j, block), not before the key begins
         least = max(begin, first - size + 1)
         high, rest = 0.0, 0.0
@@ -308,14 +302,8 @@ def prefixes(come: int, gone: int, state: Any, scratch: Any) -> None:
     """Prefix sums of the entering and of the leaving parts: six at once, if there are both."""
     high, middle, rest = state[exact_sum.HIGH], state[exact_sum.MIDDLE], state[exact_sum.REST]
     high2, middle2, rest2 = 0.0, 0.0, 0.0
-    scratch[0, 0], scratch[1, 0], scratch[2, 0], scratch[3, 0], scratch[4, 0], scratch[5, 0] = (
-        high,
-        middle,
-        rest,
-        0.0,
-        0.0,
-        0.0,
-    )
+    scratch[0, 0], scratch[1, 0], scratch[2, 0] = high, middle, rest
+    scratch[3, 0], scratch[4, 0], scratch[5, 0] = high2, middle2, rest2
     both = min(come, gone)
     a, b, c, d, e, f = scratch[0][1:], scratch[1][1:], scratch[2][1:], scratch[3][1:], scratch[4][1:], scratch[5][1:]
     for j in range(both):

@@ -75,14 +75,8 @@ def _two_ways(rooted: bool, name: str) -> Any:
     def one_key(
         x: Any, begin: int, first: int, stop: int, size: int, ddof: int, out: Any, uncertain: Any, scratch: Any
     ) -> None:
-        front, front2, following, following2, back, back2 = (
-            scratch[0],
-            scratch[1],
-            scratch[2],
-            scratch[3],
-            scratch[4],
-            scratch[5],
-        )
+        front, front2, following, following2 = scratch[0], scratch[1], scratch[2], scratch[3]
+        back, back2 = scratch[4], scratch[5]
         least = max(begin, first - size + 1)
         centre = x[first - 1] if first > begin else x[first]
         after, run = begin, begin
@@ -235,14 +229,8 @@ def slid(x: Any, begin: int, at: int, stop: int, size: int, ddof: int, rooted: b
 
     Gaps and their squares are split into highs, whose sums are exact, and rests, whose sums round.
     """
-    highs, rests, highs2, rests2, nothing, state = (
-        scratch[0],
-        scratch[1],
-        scratch[2],
-        scratch[3],
-        scratch[4],
-        scratch[5],
-    )
+    highs, rests, highs2, rests2 = scratch[0], scratch[1], scratch[2], scratch[3]
+    nothing, state = scratch[4], scratch[5]
     centre, bound = state[_CENTRE], state[_BOUND]
     above, above2 = exact_sum.split_constant(bound, size), exact_sum.split_constant(bound * bound, size)
     high, rest, high2, rest2 = state[_HIGH], state[_REST], state[_HIGH2], state[_REST2]

@@ -78,7 +78,7 @@ class AsOfPieces:
     ) -> None:
         self.piece, self.range = piece, ranges[number] if number < len(ranges) else None
         self.layout, self.bound_query = layout, layout.query.query.bind(layout.schema)
-        self.executor = AsOfExecutor(self.bound_query.plan, lambda: now, threads=1)
+        self.executor = AsOfExecutor(self.bound_query, lambda: now, threads=1)
         self.sorted = SortedRows(self.bound_query)
         self.fields = layout.result_fields()
         self.read = layout.schema.names[1 : -len(layout.spine)]

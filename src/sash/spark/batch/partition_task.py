@@ -28,8 +28,7 @@ from sash.engine import Operator
 from sash.engine.queries_operator import QueryGroup
 from sash.engine.sorted_batches import ChunkedExecutor, is_chunkable
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import ALONE, CombinedQuery, tagged_batch, tagged_schema
-from sash.plan.queries import Queries
+from sash.plan.queries import ALONE, CombinedQuery, Queries, tagged_batch, tagged_schema
 from sash.plan.query import Query
 from sash.spark.batch.pack_ranges import PACKED, in_order, trimmed_lookback, unpack_ranges
 from sash.spark.batch.time_ranges import TimeRange, emitted

@@ -29,8 +29,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sash.plan import validation
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import ALONE, bind_member
-from sash.plan.queries import Queries
+from sash.plan.queries import ALONE, Queries, bind_member
 from sash.plan.query import Query
 from sash.spark.batch import partition_task
 from sash.spark.batch.pack_ranges import OWN, PACKED, RANGE

@@ -23,9 +23,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.plan import validation
-from sash.plan.combined_query import ALONE, QUERY
 from sash.plan.options import byte_size
-from sash.plan.queries import Queries
+from sash.plan.queries import ALONE, QUERY, Queries
 from sash.plan.query import Query
 from sash.spark.batch.plan_batch import result_schema
 from sash.spark.column_exprs import plainly_named, quoted

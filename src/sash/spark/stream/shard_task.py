@@ -35,7 +35,7 @@ from sash.engine.emit.output import ResultBatches
 from sash.engine.migration import migrate_store
 from sash.engine.operator import Operator
 from sash.engine.result_pieces import advance_pieces
-from sash.plan.combined_query import ALONE
+from sash.plan.queries import ALONE
 from sash.plan.time_axis import Number
 from sash.spark.spark_types import casts
 from sash.spark.stream.checkpoint import StreamHeader

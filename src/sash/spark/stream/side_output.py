@@ -20,8 +20,7 @@ from typing import Any
 
 from pyspark.sql import functions as sf
 
-from sash.plan.combined_query import QUERY
-from sash.plan.queries import Queries
+from sash.plan.queries import QUERY, Queries
 from sash.plan.query import Query
 from sash.spark.job_names import job
 from sash.spark.stream.stream_spec import ERROR, GIVEN, REASON

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sash.plan.bound_query import BoundQuery
-from sash.plan.combined_query import ALONE, combination, query_schema, tagged_batch
+from sash.plan.queries import ALONE, combination, query_schema, tagged_batch
 from sash.spark.spark_types import casts, wire_schema
 from sash.spark.stream.watermark_codec import WatermarkCodec
 

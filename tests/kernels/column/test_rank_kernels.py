@@ -19,7 +19,7 @@ from sash.kernels.column import quantiles as wide_quantiles
 from sash.kernels.column import rank_kernels as order_kernels
 from sash.kernels.column import ranks as rank_compression
 from sash.kernels.column.column_kernels import CountBounds, RangeBounds, RowThreads
-from sash.kernels.column.rank_kernels import OrderKernel, order_kernel_of
+from sash.kernels.column.rank_kernels import RankKernel, rank_kernel_of
 from sash.kernels.jit.compile import interpreted
 from sash.monoids.rank_statistics import INTERPOLATIONS, METHODS, interpolated, quantile_place
 from sash.plan.planner import COLUMN_KERNELS as KNOWN_TO_PLAN
@@ -101,9 +101,9 @@ def ranges_of(steps: list[tuple[int, int]], rows: int) -> RangeBounds:
 
 def forms(monoid: m.Monoid) -> list[Any]:
     """The kernels over narrow and over wide windows, the latter for windows of any length."""
-    kernel = order_kernel_of(monoid)
+    kernel = rank_kernel_of(monoid)
     assert kernel is not None
-    if isinstance(kernel, OrderKernel) and kernel.narrow:
+    if isinstance(kernel, RankKernel) and kernel.narrow:
         return [kernel, replace(kernel, narrow=0)]
     return [kernel]
 
@@ -185,7 +185,7 @@ def test_long_columns(column: str, threads: int) -> None:
         for los in cases.values():
             ranges = bounds(los, at)
             for kernel in forms(monoid):
-                if isinstance(kernel, OrderKernel) and 0 < kernel.narrow < ranges.longest:
+                if isinstance(kernel, RankKernel) and 0 < kernel.narrow < ranges.longest:
                     continue
                 check_results(monoid, x, ranges, kernel.aggregate(RowThreads(threads), x, ranges, rows), every=611)
 
@@ -221,7 +221,7 @@ def test_a_cursor_crosses_a_wide_gap() -> None:
     x[size : size + 200] = np.where(np.arange(200) // 3 % 2 == 0, -9.0, 9.0)
     at = np.arange(1, rows + 1)
     ranges = bounds(np.maximum(0, at - size), at)
-    kernel = order_kernel_of(m.Median())
+    kernel = rank_kernel_of(m.Median())
     assert kernel is not None
     got = kernel.aggregate(RowThreads(1), x, ranges, rows)
     for row in (size - 1, *range(size, size + 200, 7), 2 * size, rows - 1):
@@ -234,8 +234,8 @@ def test_a_subclass_has_no_kernel() -> None:
     class Trimmed(m.Median):
         pass
 
-    assert order_kernel_of(Trimmed()) is None
-    assert order_kernel_of(m.Max()) is None
+    assert rank_kernel_of(Trimmed()) is None
+    assert rank_kernel_of(m.Max()) is None
 
 
 def test_the_planner_knows_them() -> None:
