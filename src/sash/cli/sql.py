@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_statement import Partition, free_name, statement_of
+from sash.cli.sql_statement import Partition, free_name, spark_name, statement_of
 from sash.columns.keys import decode
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
@@ -239,14 +239,14 @@ class _Spark:
         from sash.spark.spark_types import arrow_schema
 
         bound_query = query.bind(arrow_schema(data.schema))
-        keys = ", ".join(map(_quoted, query.by))
-        order = ", ".join(f"{_quoted(one)} ASC NULLS LAST" for one in query.on)
-        first = _quoted(query.on[0])
+        keys = ", ".join(map(spark_name, query.by))
+        order = ", ".join(f"{spark_name(one)} ASC NULLS LAST" for one in query.on)
+        first = spark_name(query.on[0])
         untimed = f"{first} IS NULL"
         if bound_query.time is not None and bound_query.time.kind == "float":
             untimed += f" OR isnan({first}) OR abs({first}) = double('infinity')"
         rank = f"dense_rank() OVER ({'PARTITION BY ' * bool(keys)}{keys} ORDER BY {order})"
-        return data.selectExpr("*", f"CASE WHEN NOT ({untimed}) THEN {rank} END AS {_quoted(name)}")
+        return data.selectExpr("*", f"CASE WHEN NOT ({untimed}) THEN {rank} END AS {spark_name(name)}")
 
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
@@ -256,9 +256,4 @@ class _Spark:
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""
-        return data.selectExpr(*(f"{_quoted(source)} as {_quoted(name)}" for source, name in output))
-
-
-def _quoted(name: str) -> str:
-    """A name in Spark's SQL."""
-    return f"`{name.replace('`', '``')}`"
+        return data.selectExpr(*(f"{spark_name(source)} as {spark_name(name)}" for source, name in output))

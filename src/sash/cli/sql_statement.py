@@ -521,6 +521,15 @@ def free_name(name: str, taken: Container[str]) -> str:
     return name
 
 
+def spark_name(name: str) -> str:
+    """A column's name in Spark's SQL, whatever it contains.
+
+    >>> spark_name("a`b")
+    '`a``b`'
+    """
+    return f"`{name.replace('`', '``')}`"
+
+
 def statement_of(text: str) -> Statement:
     """Read a statement. Raises UnsupportedSQL, naming the clause, for what is not supported."""
     try:
