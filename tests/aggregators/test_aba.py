@@ -8,7 +8,7 @@ import pytest
 
 from sash.aggregators import ABA, Recalc
 from sash.aggregators.in_order import EVICT, INSERT
-from sash.aggregators.queue import SIZE, Queue
+from sash.aggregators.storage import SIZE, Queue
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.extremes import Max

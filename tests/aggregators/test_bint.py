@@ -12,7 +12,7 @@ import pytest
 from sash.aggregators import BInt, Recalc
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import INSERT
-from sash.aggregators.queue import SIZE
+from sash.aggregators.storage import SIZE
 from sash.kernels import bulk, replay, slide_many
 from sash.monoids.collect import Collect
 from sash.monoids.extremes import Max

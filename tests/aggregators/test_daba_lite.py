@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators import DABA, DABALite, Recalc
-from sash.aggregators.in_order import INSERT, fields, fold
-from sash.aggregators.queue import SIZE
+from sash.aggregators.base import fields, fold
+from sash.aggregators.in_order import INSERT
+from sash.aggregators.storage import SIZE
 from sash.kernels import replay
 from sash.monoids.collect import Collect
 from sash.monoids.extremes import Max

@@ -17,8 +17,8 @@ from sash.aggregators.in_order import INSERT
 from sash.kernels import replay, slide_many
 from sash.kernels import slide as slide_columns
 from sash.monoids.algebra import Monoid
+from sash.monoids.by_place import First, Last
 from sash.monoids.extremes import ArgMax, ArgMin, Max, Min, Range
-from sash.monoids.first_last import First, Last
 from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum
 from tests.aggregators.probes import held

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash import monoids as m
-from sash.aggregators.by_position import sequential
+from sash.aggregators.catalogue import sequential
 from sash.columns.aggregate_batch import Aggregate
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.column_inputs import Inputs, ResultColumn, newest_values

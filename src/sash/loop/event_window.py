@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
-from sash.aggregators.in_order import State
+from sash.aggregators.base import State
 from sash.loop.evictor import EventClock, Evictor, Length, evictor_of
 from sash.loop.loop_aggregate import AggregateFailed, LoopAggregate, LoopResult
 from sash.monoids.algebra import Monoid
