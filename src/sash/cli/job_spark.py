@@ -100,7 +100,7 @@ def place(path: str) -> str:
 
 def results_of(prepared: PreparedJob, follow: bool) -> Any:
     """The results of a job as a lazy DataFrame: a streaming one if the job is a stream."""
-    from sash.spark.conditions import filtered
+    from sash.spark.column_exprs import filtered
 
     job = prepared.job
     stream = is_stream(job, follow)
@@ -226,13 +226,10 @@ def run_batch(prepared: PreparedJob) -> dict[str, int | None]:
     results = results_of(prepared, follow=False)
     if kind == "console":
         write_json_rows(results.toArrow().to_batches())
-    elif kind == "kafka":
-        writer = as_messages(results, job.get("sink", "key", ())).write.format("kafka")
-        writer.options(**kafka_options(job, "sink")).save()
     elif kind == "table":
         results.write.mode("error").saveAsTable(job.get("sink", "name"))
     else:
-        results.write.mode("append").option("header", True).format(kind).save(place(path))
+        _writer(job, results, "write").mode("append").save()
     written = sorted(Path(path).glob("*.parquet")) if kind == "parquet" and not is_address(path) else None
     read = prepared.files.paths() if prepared.files is not None and job.get("source", "kind") == "parquet" else None
     return {"rows_in": _rows(read), "rows_out": _rows(written)}
@@ -262,7 +259,7 @@ def run_stream(
 
     job = prepared.job
     stop = threading.Event() if stop is None else stop
-    writer = _writer(job, results_of(prepared, follow))
+    writer = _writer(job, results_of(prepared, follow), "writeStream")
     writer = writer.option("checkpointLocation", place(job.get("spark", "checkpoint")))
     trigger = job.get("spark", "trigger")
     if not follow:
@@ -293,14 +290,17 @@ def _has_ended(query: Any) -> bool:
         raise RuntimeError(f"the stream has failed: {' '.join(cause.split())}") from error
 
 
-def _writer(job: Job, results: Any) -> Any:
-    """The writer of a stream to the sink of a job, in append mode."""
+def _writer(job: Job, results: Any, how: str) -> Any:
+    """The writer of results to the sink of a job: `write` of a batch, or `writeStream`."""
     kind = job.get("sink", "kind")
-    if kind == "console":
-        return results.writeStream.foreachBatch(lambda batch, _number: write_json_rows(batch.toArrow().to_batches()))
     if kind == "kafka":
-        writer = as_messages(results, job.get("sink", "key", ())).writeStream.format("kafka")
+        writer = getattr(as_messages(results, job.get("sink", "key", ())), how).format("kafka")
         return writer.options(**kafka_options(job, "sink"))
-    if kind == "table":
-        return results.writeStream
-    return results.writeStream.format(kind).option("header", True).option("path", place(job.get("sink", "path")))
+    writer = getattr(results, how)
+    if kind == "console":
+        return writer.foreachBatch(lambda batch, _number: write_json_rows(batch.toArrow().to_batches()))
+    return (
+        writer
+        if kind == "table"
+        else writer.format(kind).option("header", True).option("path", place(job.get("sink", "path")))
+    )

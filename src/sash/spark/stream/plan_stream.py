@@ -1,12 +1,9 @@
 """Plan a query on a streaming DataFrame, and check the requirements of stream and session.
 
-The results of a query on a stream, as a DataFrame whose `writeStream` checks the checkpoint when it is started.
-
-Only the writer knows the location of the checkpoint. So results have a subclass of Spark's writer, whose `start`
-and
-`toTable` first check that the checkpoint has the state of this query. DataFrames derived from the results, by
-`select`
-for example, have Spark's own writer again.
+The results are a DataFrame whose `writeStream` checks the checkpoint when it is started. Only the writer knows the
+location of the checkpoint. So results have a subclass of Spark's writer, whose `start` and `toTable` first check that
+the checkpoint has the state of this query. DataFrames derived from the results, by `select` for example, have Spark's
+own writer again.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
 from sash.spark.stream.shard_task import ShardProcessor
 from sash.spark.stream.stream_spec import ERROR, GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
-from sash.spark.stream.unpack_shards import UnpackShards
+from sash.spark.worker_io import UnpackShards
 
 # --- Checked writer ---
 

@@ -4,16 +4,15 @@
       ▲                                                                │
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
-Live state (`live_state`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to
+Live state (`local_pages`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to
 the operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
 
-ShardProcessor: Spark calls it once per micro-batch for each shard with rows, and when a timer is due.
+Spark calls the ShardProcessor once per micro-batch for each shard with rows, and when a timer is due:
 
     DataFrames of packed rows ──▶ PackedRow … ──▶ ShardTask ──▶ ShardOutput … ──▶ DataFrames of about `BYTES`
 
 It is a processor of `transformWithStateInPandas`, where Spark forwards each DataFrame as soon as it is yielded;
-`transformWithState`, which takes rows, collects the whole output of a shard. A checkpoint can be used with only one
-of
+`transformWithState`, which takes rows, collects the whole output of a shard. A checkpoint can be used with only one of
 the two. Rows are few, large blobs, so pandas adds little cost.
 
 The engine is imported lazily: the driver, which only plans, does not need it.
@@ -39,7 +38,7 @@ from sash.plan.combined_query import ALONE
 from sash.plan.time_axis import Number
 from sash.spark.spark_types import casts
 from sash.spark.stream.checkpoint import StreamHeader
-from sash.spark.stream.live_state import LiveState
+from sash.spark.stream.local_pages import LiveState
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.pack_shards import labels, with_rows
 from sash.spark.stream.shard_progress import PROCESSED, ShardOutput, ShardProgress

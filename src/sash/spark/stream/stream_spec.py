@@ -16,28 +16,12 @@ from sash.spark.stream.watermark_codec import WatermarkCodec
 REASON, ERROR, GIVEN = "_reason", "_error", "_given"
 """The columns of the side output: the reason, the message if an aggregate failed, and the input row."""
 
-PACKED = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("max_ts", pa.timestamp("us", "UTC")),
-        ("rows", pa.binary()),
-        ("now", pa.float64()),
-        ("side", pa.binary()),
-        ("malformed", pa.int64()),
-        ("greatest", pa.float64()),
-        ("latest_key", pa.string()),
-        ("latest_shard", pa.int32()),
-    ]
-)
-"""The columns that Spark shuffles to the shards."""
-
-
 LOCAL_LIMIT = 1 << 30
 """The default limit of live state in files of an executor: 1 GiB."""
 
 
 class PackedRow(NamedTuple):
-    """A row of `PACKED`; Spark's own rows have the same attributes."""
+    """What Spark shuffles to the shards: a row of `PACKED`; Spark's own rows have the same attributes."""
 
     shard: int
     max_ts: int | None = None
@@ -51,6 +35,13 @@ class PackedRow(NamedTuple):
     """The latest time of the partition, and the key and the shard of its row."""
     latest_key: str | None = None
     latest_shard: int | None = None
+
+
+_TYPES = (
+    *(pa.int32(), pa.timestamp("us", "UTC"), pa.binary(), pa.float64(), pa.binary()),
+    *(pa.int64(), pa.float64(), pa.string(), pa.int32()),
+)
+PACKED = pa.schema([*zip(PackedRow._fields, _TYPES, strict=True)])
 
 
 @dataclass(frozen=True)
