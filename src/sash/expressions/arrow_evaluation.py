@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.types as is_
 
-from sash.expressions.arrow_functions import CALLS, as_array
-from sash.expressions.arrow_types import Datum, cast_values
+from sash.expressions.arrow_functions import CALLS, Datum, as_array, cast_values
 from sash.expressions.tree import CHAINS, CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 ReadColumn = Callable[[str], pa.Array]

@@ -3,8 +3,6 @@
     position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 
 A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and resumes from it.
-
-An iterable of batches as a source.
 """
 
 from __future__ import annotations
