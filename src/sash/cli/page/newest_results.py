@@ -3,11 +3,8 @@
     a call of the query ──add──▶ batches, by reference ──since──▶ rows of a chosen key
     (its own thread)             at most ROWS rows                (threads of the server)
 
-A call adds a reference to its batch. Rows are read only when someone asks for a key.
-
-Keys of results: as JSON text for a page, and the rows of a key.
-
-The newest results of a key as JSON: for the chart and the table of a page.
+A call adds a reference to its batch. Rows are read only when someone asks for a key, for the chart and the table of a
+page. A key is JSON text.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from sash.cli.page.plan_picture import narrow_plan_svg, plan_svg
@@ -60,7 +61,7 @@ class QueryBoard:
         found = []
         for one in self._all():
             one.catch_up()
-            found.append(one.figures().to_json())
+            found.append(asdict(one.figures()))
         return found
 
     def keys(self, name: str) -> list[str]:

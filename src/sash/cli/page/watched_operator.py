@@ -15,9 +15,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -128,33 +128,34 @@ class QueryFigures:
     problem: str = ""
     """What the page could not do, and why."""
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
 
-
-class WatchedQuery(Protocol):
+class WatchedQuery:
     """A query that a page shows."""
 
     name: str
 
     def figures(self) -> QueryFigures:
         """The figures now."""
-
-    def keys(self) -> list[str]:
-        """The keys of the newest results, as JSON arrays."""
-
-    def results(self, key: str) -> dict[str, Any] | None:
-        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
+        raise NotImplementedError
 
     def plan(self) -> str:
         """The text of `explain()`; empty if it is unknown."""
-
-    def catch_up(self) -> None:
-        """Read new results before they are dropped."""
+        raise NotImplementedError
 
     def release(self) -> None:
         """Stop watching."""
+        raise NotImplementedError
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results, as JSON arrays; none where results are not shown."""
+        return []
+
+    def results(self, key: str) -> dict[str, Any] | None:  # noqa: ARG002 (for those that override it)
+        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
+        return None
+
+    def catch_up(self) -> None:
+        """Read new results before they are dropped."""
 
 
 class RowRate:
@@ -230,7 +231,7 @@ def watched_queries(
     return found
 
 
-class WatchedOperator:
+class WatchedOperator(WatchedQuery):
     """A query of an operator, by the results of its calls. Queries that share a state show its size and counters.
 
     operator: the operator whose calls are observed.
@@ -381,7 +382,7 @@ def _readable(time: str) -> str:
 # --- Watched stream ---
 
 
-class WatchedStream:
+class WatchedStream(WatchedQuery):
     """A streaming query of Spark. Spark writes its results to the sink, so the page shows only figures.
 
     monitor: a `sash.spark.Monitor`.
@@ -428,21 +429,9 @@ class WatchedStream:
             has_plan=self.query is not None,
         )
 
-    def keys(self) -> list[str]:
-        """Nothing: Spark writes the results to the sink."""
-        return []
-
-    def results(self, key: str) -> dict[str, Any] | None:
-        """Nothing: Spark writes the results to the sink."""
-        del key
-        return None
-
     def plan(self) -> str:
         """The text of `explain()`, if the query is known."""
         return "" if self.query is None else self.query.explain()
-
-    def catch_up(self) -> None:
-        """Does nothing: the monitor keeps its batches."""
 
     def release(self) -> None:
         """Stop the monitor, if it was started here."""
