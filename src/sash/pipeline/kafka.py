@@ -35,7 +35,7 @@ from sash.engine.intake.input_checks import check_schema
 from sash.pipeline.function_sink import Outbox, OutboxSink
 from sash.pipeline.json_files import decode_json, encode_json, require_json_types
 from sash.pipeline.sink import SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
+from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid, foreign_position
 
 # --- Kafka client ---
 
@@ -260,10 +260,7 @@ class KafkaSource:
         if position is None:
             return {}
         if not isinstance(position, dict) or set(position) != {"topic", "next"} or position["topic"] != self.topic:
-            raise ValueError(
-                f"the state has the position {position!r}, which is not one of the topic {self.topic!r}: it belongs to "
-                "another source. Use that source, or a new store"
-            )
+            raise foreign_position(position, f"the topic {self.topic!r}")
         return {int(number): offset for number, offset in position["next"].items()}
 
     def _require_offsets(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:

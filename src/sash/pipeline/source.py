@@ -73,6 +73,14 @@ class Source(Protocol):
         """Close files and connections."""
 
 
+def foreign_position(position: Any, what: str) -> ValueError:
+    """The error for a position in the state that another kind of source has saved."""
+    return ValueError(
+        f"the state has the position {position!r}, which is not one of {what}: it belongs to another source. Use that "
+        "source, or a new store"
+    )
+
+
 def share_read(source: Source, position: Any) -> float | None:
     """The share of a source before a position, from 0 to 1; None if it does not know its end."""
     found: float | None = source.share_read(position) if hasattr(source, "share_read") else None
@@ -183,8 +191,5 @@ def _checked(position: Any) -> int:
     if position is None:
         return 0
     if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-        raise ValueError(
-            f"the state has the position {position!r}, which is not one of an iterable of batches: it belongs to "
-            "another source. Use that source, or a new store"
-        )
+        raise foreign_position(position, "an iterable of batches")
     return position

@@ -1,4 +1,4 @@
-"""Live state: what is kept of a shard between micro-batches, in memory of the worker or in a file of the executor.
+"""Local state: what is kept of a shard between micro-batches, in memory of the worker or in a file of the executor.
 
     token in Spark's state ──▶ the operator in this worker ──else──▶ pages of the file ──else──▶ pages of Spark's state
 
@@ -16,7 +16,7 @@ The file is a cache: all its pages equal those of Spark's state at the commit of
 page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites the
 old index; the file is rewritten when more than half of it is obsolete.
 
-LocalDirectory: the files of live state in a directory of the executor, which its Python workers share.
+LocalDirectory: the files of local state in a directory of the executor, which its Python workers share.
 
     SPARK_LOCAL_DIRS/             of one executor of one application; Spark removes it with the application
       sash-live/                  mode 0700
@@ -365,7 +365,7 @@ def _random_name() -> str:
     return f"{secrets.token_hex(16)}.use"
 
 
-# --- Live state ---
+# --- Local state ---
 
 
 ALIVE = 4
@@ -375,7 +375,7 @@ _alive: dict[str, Operator] = {}
 """Operators by the token of their state."""
 
 
-class LiveState:
+class LocalState:
     """The cached state of a shard. `limit`: the maximum bytes of the files of an executor."""
 
     def __init__(self, limit: int, shard: int, store: MapStateStore) -> None:

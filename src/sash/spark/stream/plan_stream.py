@@ -122,7 +122,7 @@ MARK = "sash.stream"
 """The key in the metadata of columns that are results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 LOCAL = "spark.sash.localState.limit"
-"""The setting for the bytes of live state in the local directories of an executor."""
+"""The setting for the bytes of local state in the local directories of an executor."""
 
 
 def plan_stream(query: Query | Queries, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
@@ -263,7 +263,7 @@ def _shards(query: Query, data: Any) -> int:
 
 
 def _local_limit(session: Any) -> int:
-    """The limit of live state in files. Raises ValueError for a setting that is not a number of bytes."""
+    """The limit of local state in files. Raises ValueError for a setting that is not a number of bytes."""
     given = session.conf.get(LOCAL, str(LOCAL_LIMIT))
     return 0 if given.strip() == "0" else byte_size(f"the setting {LOCAL}", given)
 

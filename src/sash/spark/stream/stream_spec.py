@@ -17,7 +17,7 @@ REASON, ERROR, GIVEN = "_reason", "_error", "_given"
 """The columns of the side output: the reason, the message if an aggregate failed, and the input row."""
 
 LOCAL_LIMIT = 1 << 30
-"""The default limit of live state in files of an executor: 1 GiB."""
+"""The default limit of local state in files of an executor: 1 GiB."""
 
 
 class PackedRow(NamedTuple):
@@ -59,7 +59,7 @@ class StreamSpec:
     before: BoundQuery | None = None
     """The query whose state a shard migrates when it is first opened."""
     local_limit: int = LOCAL_LIMIT
-    """The maximum bytes of live state in files of an executor; 0: there are no files."""
+    """The maximum bytes of local state in files of an executor; 0: there are no files."""
 
     @cached_property
     def clock(self) -> WatermarkCodec:
