@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sash.cli.page.newest_results import NewestResults, results_json
+from sash.columns.time_numbers import time_text
 from sash.engine import QueriesOperator
 from sash.engine.intake.progress import Metrics, Progress
 from sash.engine.operator import Operator
@@ -352,10 +353,10 @@ class CallFigures:
         axis = self._time
         if watermark is None or axis is None or not math.isfinite(watermark):
             return None, None, ""
+        text = str(time_text(watermark, axis.type))
         if not axis.timed:
-            return str(watermark), None, ""
-        lag = time.time() - watermark * axis.unit / 1e9
-        return _readable(pa.scalar(watermark, pa.int64()).cast(axis.type).cast(pa.string()).as_py()), lag, "s"
+            return text, None, ""
+        return _readable(text), time.time() - watermark * axis.unit / 1e9, "s"
 
     def results(self, key: str) -> dict[str, Any] | None:
         """The newest results of a key."""
