@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.columns.keys import key_column, key_text, keys_of
+from sash.columns.keys import has_key, key_column, key_text, keys_of
 from sash.columns.watermark import WatermarkTracker
 from sash.spark.stream.shard_progress import ShardProgress
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
@@ -157,17 +157,9 @@ def _name(by: tuple[str, ...], columns: Sequence[pa.Array]) -> str | None:
 
 def _rows_of(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> int | None:
     """The number of rows of a key; None for values that Arrow does not compare."""
-    matches = np.ones(batch.num_rows, np.bool_)
-    for column, value in zip(batch.columns, key, strict=True):
-        if value.null_count:
-            matches &= column.is_null().to_numpy(zero_copy_only=False)
-        elif pa.types.is_floating(value.type) and np.isnan(value[0].as_py()):
-            matches &= pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
-        elif pa.types.is_nested(value.type):
-            return None
-        else:
-            matches &= pc.equal(column, value[0]).fill_null(False).to_numpy(zero_copy_only=False)
-    return int(np.count_nonzero(matches))
+    if any(pa.types.is_nested(value.type) and not value.null_count for value in key):
+        return None
+    return int(pc.sum(has_key(batch.columns, [value[0] for value in key])).as_py())
 
 
 # --- Pack shards ---
