@@ -8,7 +8,7 @@ from benchmarks import page
 from benchmarks.contest import admitted, values
 from benchmarks.timing import best_of
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.suffix_query import SuffixQuery
+from sash.aggregators.in_order import SuffixQuery
 from sash.kernels import slide_many
 from sash.monoids import Max, Monoid, Sum
 

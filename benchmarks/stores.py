@@ -23,7 +23,7 @@ from benchmarks.timing import best_of
 from sash.aggregators import AMTA, DABA, LogMTA
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.monoids import Count, DirectProduct, GeometricMean, LongestRun, Max, Mean, Monoid, Std, Sum
-from sash.monoids.longest_run import BEST_START, LAST_AT
+from sash.monoids.by_place import BEST_START, LAST_AT
 from sash.stores import RocksDBStore, Store, ValkeyStore
 
 GOALS = {"AMTA, RocksDB": 3.0, "AMTA, Valkey": 6.0}

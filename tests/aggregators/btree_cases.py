@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from sash.aggregators import AugmentedBTree, FiBA
-from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, BTreeNodes
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, BTree
 from tests.conformance.machines import JOIN
 
 STRUCTURES = (FiBA, AugmentedBTree)
@@ -60,7 +60,7 @@ def build(structure: Any, shape: Shape, min_arity: int = 2, monoid: Any = JOIN, 
     return tree
 
 
-def shape_of(tree: BTreeNodes, node: int | None = None) -> Shape:
+def shape_of(tree: BTree, node: int | None = None) -> Shape:
     """The tree as nested lists."""
     node = tree.root if node is None else node
     part: Shape = []
@@ -72,7 +72,7 @@ def shape_of(tree: BTreeNodes, node: int | None = None) -> Shape:
     return part
 
 
-def coins(tree: BTreeNodes) -> int:
+def coins(tree: BTree) -> int:
     """The coins that the nodes keep in reserve, by the paper's lemma 9."""
     kept = 0
     for node in tree.nodes_below(tree.root):
@@ -113,6 +113,6 @@ def spent(tree: Any) -> int:
     return sum(tree.done[name] for name in ("split", "merge", "move_back", "move_on"))
 
 
-def ancestors(tree: BTreeNodes, node: int) -> int:
+def ancestors(tree: BTree, node: int) -> int:
     """How far a node is below the root."""
     return 0 if tree.links[node, FLAGS] & ROOT else 1 + ancestors(tree, tree.links[node, PARENT])

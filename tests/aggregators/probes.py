@@ -1,7 +1,7 @@
 """Helpers for the tests of single structures: a compiled aggregate that does not commute, and access to internals."""
 
 import sash
-from sash.aggregators.queue import Queue
+from sash.aggregators.storage import Queue
 
 AFFINE = sash.monoid(
     identity=(1, 0),

@@ -6,7 +6,7 @@ import pytest
 
 from sash.aggregators import ABA
 from sash.aggregators.in_order import INSERT
-from sash.aggregators.queue import Queue
+from sash.aggregators.storage import Queue
 from sash.monoids.collect import Collect
 from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.aggregators.block_levels import Levels
-from sash.aggregators.queue import SIZE, Queue
+from sash.aggregators.storage import SIZE, Levels, Queue
 from tests.conformance.machines import small_chunks
 
 

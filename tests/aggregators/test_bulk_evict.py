@@ -16,7 +16,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from sash.aggregators import AMTA, DABA, BInt, FlatFAT, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
-from sash.aggregators.queue import SIZE
+from sash.aggregators.storage import SIZE
 from sash.kernels import bulk
 from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
 from sash.monoids.op_counter import OpCounter

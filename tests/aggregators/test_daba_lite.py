@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators import DABA, DABALite
-from sash.aggregators.in_order import INSERT, fold
+from sash.aggregators.base import fold
+from sash.aggregators.in_order import INSERT
 from sash.monoids.collect import Collect
 from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Sum

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from sash.aggregators import FlatFAT, queue
+from sash.aggregators import FlatFAT, storage
 from sash.aggregators.flat_fat import FLOOR
-from sash.aggregators.queue import SIZE, Queue
+from sash.aggregators.storage import SIZE, Queue
 from sash.monoids import functions
 from sash.monoids.collect import Collect
 from sash.monoids.sums import Sum
@@ -212,7 +212,7 @@ class FlatFATMachine(Machine):
 
     def memory_follows_the_window(self) -> None:
         """Two numbers for each node, where changes are marked."""
-        slots = 2 * leaves(self.window) + 2 * queue.SIZE
+        slots = 2 * leaves(self.window) + 2 * storage.SIZE
         assert self.window.nodes.slots() <= slots
         assert self.window.holes.slots() + self.window.dirty.slots() <= 2 * slots * self.window.marking
 

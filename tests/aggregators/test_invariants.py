@@ -14,8 +14,7 @@ import pytest
 
 from sash.aggregators import InOrder, queue
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.in_order import fields
-from sash.aggregators.suffix_query import RegisteredRanges
+from sash.aggregators.in_order import RegisteredRanges, fields
 from sash.monoids import Collect, Max, Mode, Quantile
 from tests.conformance.machines import admits
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.aggregators.catalogue import IN_ORDER, Record
-from sash.aggregators.queue import MASK, SIZE, Queue
+from sash.aggregators.storage import MASK, SIZE, Queue
 from tests.conformance.machines import fitting, queues
 from tests.shared.effort import share
 

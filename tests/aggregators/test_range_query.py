@@ -10,7 +10,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from sash.aggregators import BInt, FlatFAT
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.suffix_query import RangeQuery
+from sash.aggregators.in_order import RangeQuery
 from sash.monoids.collect import Collect
 from sash.monoids.op_counter import OpCounter
 from sash.monoids.sums import Count, Sum

@@ -10,12 +10,12 @@ import pytest
 
 import sash
 from sash.aggregators import DABA, InOrder, Recalc
-from sash.aggregators.catalogue import IN_ORDER, in_order
+from sash.aggregators.catalogue import IN_ORDER, sequential
 from sash.aggregators.in_order import INSERT
 from sash.monoids.algebra import Monoid
+from sash.monoids.by_place import Last
 from sash.monoids.collect import Collect
 from sash.monoids.extremes import ArgMax, Max
-from sash.monoids.first_last import Last
 from sash.monoids.regression import Covariance
 from sash.monoids.sums import Count, Sum
 from tests.conformance.machines import JOIN, admits, fitting
@@ -287,7 +287,7 @@ def test_what_is_overwritten_is_not_iterated() -> None:
     for record in IN_ORDER.values():
         monoid = fitting(record.cls)
         window = window_of(record.cls, monoid, (3, 1))
-        if in_order(record.name).keeps_elements:
+        if sequential(record.name).keeps_elements:
             assert list(window) == [window.monoid.lift(3), window.monoid.lift(1)]
         else:
             with pytest.raises(TypeError, match=f"{record.name} .* cannot be iterated"):

@@ -15,8 +15,8 @@ from sash.aggregators.in_order import INSERT
 from sash.kernels import slide as slide_columns
 from sash.kernels import slide_many
 from sash.monoids.algebra import Monoid
+from sash.monoids.by_place import First, Last
 from sash.monoids.extremes import ArgMax, ArgMin, Max, Min
-from sash.monoids.first_last import First, Last
 from sash.monoids.op_counter import OpCounter
 from tests.aggregators.probes import held
 from tests.conformance.machines import small_chunks

@@ -12,7 +12,7 @@ import sash
 from sash.aggregators import AMTA, LogMTA, Recalc
 from sash.aggregators.bulk_evict import BulkEvict
 from sash.monoids import DirectProduct, Last, LongestRun, Max, Sum
-from sash.monoids.longest_run import BEST_START, LAST_AT
+from sash.monoids.by_place import BEST_START, LAST_AT
 from sash.monoids.op_counter import OpCounter
 from tests.aggregators.bulk_cases import COUNT, STEP, both, whole_log, window_of
 from tests.conformance.machines import JOIN

@@ -12,7 +12,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery
+from sash.aggregators.in_order import RegisteredRanges, SuffixQuery
 from sash.monoids.extremes import Max
 from sash.monoids.sums import Count, Sum
 from tests.conformance.machines import SUBJECTS, Machine, Subject, admits, fitting, small_chunks

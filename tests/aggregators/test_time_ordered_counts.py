@@ -202,7 +202,7 @@ def test_a_batch_computes_each_aggregate_once(structure: Any, size: int) -> None
 
 def test_nodes_that_are_done_with_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in compiled code, where an operation returns no memory: a window that slides forever needs no new nodes."""
-    monkeypatch.setattr("sash.aggregators.btree_storage.BACK", 0)
+    monkeypatch.setattr("sash.aggregators.storage.BACK", 0)
     window = window_of(FiBA, range(500), 2)
     for i in range(300):
         window.evict()
@@ -218,7 +218,7 @@ def test_nodes_that_are_done_with_are_taken_again(monkeypatch: pytest.MonkeyPatc
 
 def test_no_node_is_taken_by_the_operation_that_gave_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inserts take and give up none; evictions give up and take none."""
-    monkeypatch.setattr("sash.aggregators.btree_storage.BACK", 0)
+    monkeypatch.setattr("sash.aggregators.storage.BACK", 0)
     calls: list[str] = []
 
     class Watched(FiBA):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from sash.aggregators import btree_storage
+from sash.aggregators import storage
 from tests.conformance.machines import SUBJECTS
 from tests.conformance.timed_machines import timed_machine
 from tests.shared.timed_structures import TIMED
@@ -21,7 +21,7 @@ def test_compared_with_a_dict(structure: str, subject: str, min_arity: int, back
     driven = timed_machine(TIMED[structure].cls, SUBJECTS[subject], min_arity)  # type: ignore[arg-type]
     if back == 0:
         driven.length = driven.memory_follows_the_window = lambda _self: None
-    with mock.patch.object(btree_storage, "BACK", back):
+    with mock.patch.object(storage, "BACK", back):
         run_state_machine_as_test(driven, settings=settings(max_examples=settings.default.max_examples // 3))
 
 

@@ -59,6 +59,7 @@ def test_new_gives_a_job_that_runs() -> None:
         pa.table({"t": [1, 2], "x": [1.0, 2.0]}),
         pa.table({"rows": ["a"], "by": [1], "on": [True], "max_by": [2]}),
         pa.table({'a "quoted" name': [1]}),
+        pa.table({"from": [1], "select": [2], "größe": [3]}),
         pa.table({"text": ["x"], "day": [datetime.date(2026, 1, 1)]}),
     ],
 )

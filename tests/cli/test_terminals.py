@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.cli import terminal as escaped_text
-from sash.cli.all_commands import app
 from sash.cli.job_file import read_job
+from sash.cli.main import all_commands
 from tests.cli.typed import Done, in_a_process, in_a_terminal, typed
 
 JOB = """\
@@ -54,7 +54,9 @@ def _job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_command_is_left_out() -> None:
-    names = {one.name or one.callback.__name__ for one in app.registered_commands if one.callback is not None}
+    names = {
+        one.name or one.callback.__name__ for one in all_commands().registered_commands if one.callback is not None
+    }
     assert names == {*TYPED, *ELSEWHERE}
 
 
@@ -220,5 +222,5 @@ def test_all_output_goes_through_one_module() -> None:
     assert found <= {"terminal.py", *STATIC}
 
 
-STATIC = ("main.py", "commands.py", "ui_commands.py")
+STATIC = ("main.py", "commands.py", "job_commands.py")
 """These also write versions, help, numbers, and the address of the page."""

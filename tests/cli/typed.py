@@ -24,7 +24,7 @@ from tests.interpreted import SWITCHED_OFF
 ROOT = Path(__file__).parents[2]
 
 IMPORTED = [
-    *(f"sash.cli.{name}" for name in ("all_commands", "job_pipeline", "job_spark", "page.live_page", "terminal")),
+    *(f"sash.cli.{name}" for name in ("bench", "store_commands", "job_spark", "page.live_page", "terminal")),
     *("sash.engine.operator", "sash.frames.execute", "sash.kernels.jit.compile", "rocksdict", __name__),
 ]
 """What most commands import. Numba reads the environment then, so that the process is started with SWITCHED_OFF."""

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import sash
-from sash.aggregators import InOrder, queue
+from sash.aggregators import InOrder, storage
+from sash.aggregators.base import fields
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.in_order import fields
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
@@ -77,15 +77,15 @@ def fitting(structure: type[InOrder]) -> Monoid:
     return next(monoid for monoid in (Sum(), Max(), Quantile(0.5, "lower"), Mode()) if admits(structure, monoid))
 
 
-def queues(window: InOrder) -> list[queue.Queue]:
+def queues(window: InOrder) -> list[storage.Queue]:
     """All queues of a window."""
-    return [stored for name in fields(type(window)) if isinstance(stored := getattr(window, name), queue.Queue)]
+    return [stored for name in fields(type(window)) if isinstance(stored := getattr(window, name), storage.Queue)]
 
 
 @contextmanager
 def small_chunks() -> Iterator[None]:
     """Queues of chunks of four slots."""
-    with mock.patch.multiple(queue, BITS=2, SIZE=4, MASK=3):
+    with mock.patch.multiple(storage, BITS=2, SIZE=4, MASK=3):
         yield
 
 
@@ -176,7 +176,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def memory_follows_the_window(self) -> None:
         found = queues(self.window)
-        most = IN_ORDER[self.structure.__name__].space.at(len(self.inserted)) + 2 * queue.SIZE * len(found)
+        most = IN_ORDER[self.structure.__name__].space.at(len(self.inserted)) + 2 * storage.SIZE * len(found)
         assert sum(each.slots() for each in found) <= most
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.aggregators.in_order import fold
+from sash.aggregators.base import fold
 from sash.kernels.loops.runner import replay_timed, with_arity
 from sash.kernels.loops.timed_loops import BETWEEN, EVICT, INSERT, REMOVE, THROUGH
 from sash.monoids.algebra import Monoid, agree

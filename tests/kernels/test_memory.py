@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sash.aggregators import InOrder
+from sash.aggregators.base import STORED, fields
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.in_order import EVICT, INSERT, STORED, fields
+from sash.aggregators.in_order import EVICT, INSERT
 from sash.kernels import bulk, replay, slide, steady
 from sash.monoids import Max, Mode, Monoid, Quantile
 from sash.monoids.sums import Sum

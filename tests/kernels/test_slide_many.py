@@ -9,11 +9,11 @@ import pytest
 import sash
 from sash.aggregators import DABA, FlatFIT, Recalc, SlickDequeInv, SlickDequeNonInv
 from sash.aggregators.catalogue import IN_ORDER
-from sash.aggregators.suffix_query import SuffixQuery
+from sash.aggregators.in_order import SuffixQuery
 from sash.kernels import InterpretedWarning, slide, slide_many
 from sash.monoids.algebra import Monoid
+from sash.monoids.by_place import First
 from sash.monoids.extremes import ArgMax, Max, Min
-from sash.monoids.first_last import First
 from sash.monoids.sums import Mean, Sum
 from tests.aggregators.probes import AFFINE
 from tests.conformance.machines import JOIN, admits

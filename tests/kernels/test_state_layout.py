@@ -10,7 +10,7 @@ import pytest
 import sash
 from sash.kernels.jit.state_layout import DTYPES, Layout, NotColumnar, layouts, shape_of, unify
 from sash.monoids import Max, Monoid
-from sash.monoids.sample_probe import SAMPLES
+from sash.monoids.custom import SAMPLES
 from tests.shared.discovery import kinds_of, monoids
 
 

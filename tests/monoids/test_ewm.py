@@ -10,8 +10,8 @@ import pytest
 import sash
 from sash.aggregators import DABA, TwoStacksLite
 from sash.monoids import EwmMean, EwmStd, EwmVar, Lag
+from sash.monoids.custom import code_key, monoid_key
 from sash.monoids.ewm import EwmMeanByTime, EwmVarByTime
-from sash.monoids.monoid_key import code_key, monoid_key
 
 Value = float | None
 

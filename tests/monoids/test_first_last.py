@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.monoids.algebra import Kind, Monoid, agree
-from sash.monoids.first_last import M4, First, Last, Nth
-from sash.monoids.longest_run import LongestRun
+from sash.monoids.by_place import M4, First, Last, LongestRun, Nth
 
 INT64 = st.one_of(st.sampled_from([-(2**63), 2**63 - 1, -1, 0, 1]), st.integers(-(2**63), 2**63 - 1))
 FLOATS = st.one_of(

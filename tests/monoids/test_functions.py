@@ -10,8 +10,8 @@ import pytest
 import sash
 from sash.monoids import functions
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
+from sash.monoids.by_place import Nth
 from sash.monoids.extremes import ArgMax, Max
-from sash.monoids.first_last import Nth
 from sash.monoids.functions import AGGREGATES
 
 NAMES = [

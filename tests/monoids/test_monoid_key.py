@@ -12,7 +12,7 @@ import pytest
 
 import sash
 from sash.monoids import Count, Max, Min, Monoid, Sum, Var
-from sash.monoids.monoid_key import code_key, monoid_key
+from sash.monoids.custom import code_key, monoid_key
 
 
 def key(monoid: Monoid) -> Any:
@@ -83,7 +83,7 @@ def helped(x: int) -> int:
 
 PROGRAM = """
 import sash
-from sash.monoids.monoid_key import code_key, monoid_key
+from sash.monoids.custom import code_key, monoid_key
 thing = object()
 words = {"alpha", "beta", "gamma", "delta"}
 print(monoid_key(sash.monoid(

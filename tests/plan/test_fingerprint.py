@@ -12,7 +12,7 @@ import pytest
 import sash
 from sash import Options, Query
 from sash.kernels.jit.code_fingerprint import release
-from sash.monoids.custom import itself
+from sash.monoids.algebra import itself
 from sash.windows import Count, Delta, Lifetime, Policy, Punctuation, Session, Time
 
 SCHEMA = pa.schema(

@@ -3,7 +3,7 @@
 import pytest
 
 from sash.aggregators import DABA, SubtractOnEvict
-from sash.aggregators.in_order import require
+from sash.aggregators.base import require
 from sash.monoids.algebra import Monoid
 from sash.monoids.collect import Collect
 from sash.monoids.direct_product import DirectProduct

@@ -137,7 +137,7 @@ def test_a_condition_means_the_same_as_on_frames(spark: Any) -> None:
 
 @pytest.mark.parametrize("condition", ["x > 1", "x * 2 > 2"])
 def test_a_condition_keeps_the_rows_in_which_another_column_is_set(spark: Any, condition: str) -> None:
-    from sash.spark.conditions import filtered
+    from sash.spark.column_exprs import filtered
 
     frame = spark.createDataFrame([(1, None), (2, None), (None, "bad"), (1, "bad")], "x int, bad string")
     rows = filtered(frame, sash.expr(condition).tree, condition, "where", besides="bad").collect()

@@ -4,15 +4,14 @@ of each.
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
-from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.bint import BInt
-from sash.aggregators.counted_tree import CountedTree
+from sash.aggregators.btree import AugmentedBTree
+from sash.aggregators.counted_tree import CountedTree, FrequencyTree
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
 from sash.aggregators.fiba import FiBA
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
-from sash.aggregators.frequency_tree import FrequencyTree
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.log_mta import LogMTA
 from sash.aggregators.recalc import Recalc

@@ -19,11 +19,11 @@ Invariants: the aggregates of the drawing; F ≤ B ≤ E.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.in_order import InOrder, State, expect, fold
-from sash.aggregators.queue import Queue
+from sash.aggregators.base import State, expect
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.storage import Queue
 
 
 class ABA(InOrder):
@@ -82,9 +82,6 @@ class ABA(InOrder):
             self.aggs[i] = total
         self.B = self.E
 
-    def elements(self) -> Iterator[State]:
-        return (self.vals[i] for i in range(self.F, self.E))
-
     def check_invariants(self) -> None:
         F, B, E = self.F, self.B, self.E
         assert F <= B <= E, f"ABA: F, B, E = {F}, {B}, {E} are not in order"
@@ -94,7 +91,3 @@ class ABA(InOrder):
             expect(self, f"aggs[{i}]", self.aggs[i], self.sum_of(B, i + 1))
         if self.valid:
             expect(self, "both", self.both, self.sum_of(F, E))
-
-    def sum_of(self, start: int, stop: int) -> State:
-        """⊕ over vals[start:stop], by definition."""
-        return fold(self.monoid, (self.vals[i] for i in range(start, stop)))

@@ -39,10 +39,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from sash.aggregators.block_levels import Levels
+from sash.aggregators.base import State, expect
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
-from sash.aggregators.in_order import State, expect
-from sash.aggregators.queue import Queue
+from sash.aggregators.storage import Levels, Queue
 
 LEVELS = 62
 """An upper bound for the number of levels: compiled, positions are 64-bit integers."""

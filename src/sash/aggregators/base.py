@@ -2,10 +2,10 @@
 
 A structure is a class whose annotations are its state and whose methods are the algorithm, written once:
 
-    Queue, Ints         aggregates, integers by position                     (`queue.py`)
-    Levels              aggregates by level and number                       (`block_levels.py`)
-    Times, States       times, aggregates by node and place in it            (`btree_storage.py`)
-    Links, Aggs         integers by node and place, one aggregate a node     (`btree_storage.py`)
+    Queue, Ints         aggregates, integers by position                     (`storage.py`)
+    Levels              aggregates by level and number
+    Times, States       times, aggregates by node and place in it
+    Links, Aggs         integers by node and place, one aggregate a node
     int, bool, State    a position, a flag, an aggregate
 
 Interpreted these are attributes of the object; compiled they are fields of a struct (`kernels/jit/numba_struct.py`).
@@ -20,9 +20,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
-from sash.aggregators.block_levels import Levels
-from sash.aggregators.btree_storage import Aggs, Links, States, Times
-from sash.aggregators.queue import Ints, Queue
+from sash.aggregators.storage import Aggs, Ints, Levels, Links, Queue, States, Times
 from sash.monoids import Monoid
 
 State = Any

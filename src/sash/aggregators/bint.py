@@ -21,12 +21,11 @@ Invariant: intervals[l, b] is ⊕ over the positions from b·2^l up to (b + 1)·
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.block_levels import Levels
-from sash.aggregators.in_order import State, expect
-from sash.aggregators.suffix_query import RangeQuery
+from sash.aggregators.base import State, expect
+from sash.aggregators.in_order import RangeQuery
+from sash.aggregators.storage import Levels
 
 
 class BInt(RangeQuery):
@@ -75,11 +74,11 @@ class BInt(RangeQuery):
     def find(self, i: int) -> int:
         return self.F + i
 
-    def elements(self) -> Iterator[State]:
-        return (self.intervals[0, i] for i in range(self.F, self.E))
+    def element(self, i: int) -> State:
+        return self.intervals[0, i]
 
     def check_invariants(self) -> None:
-        assert self.F <= self.E, f"BInt: F = {self.F} lies beyond E = {self.E}"
+        super().check_invariants()
         for level in range(1, self.size().bit_length()):
             for b in range(-(-self.F >> level), self.E >> level):
                 halves = self.intervals[level - 1, 2 * b], self.intervals[level - 1, 2 * b + 1]

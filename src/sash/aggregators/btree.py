@@ -1,6 +1,4 @@
-r"""The B-tree of `AugmentedBTree` and `FiBA`: nodes, updates, range queries, invariants.
-
-Nodes: allocation, entries, children, search.
+r"""The B-tree of `AugmentedBTree` and `FiBA`: nodes, updates, range queries, invariants; and `AugmentedBTree`.
 
     node     times   t0   t1   t2                     between MIN_ARITY and 2·MIN_ARITY children,
              vals    v0   v1   v2                     the root at least 2; one entry less than children;
@@ -13,11 +11,8 @@ whether it is an inner node.
 
 Removed subtrees are linked into the free chain by their roots. Allocating a node replaces it on the chain by its
 children, so that freeing a subtree takes constant time. Only inserts allocate nodes, and they free none: no node is
-reused within the operation that freed it. Interpreted, each operation releases the memory of a few free nodes.
-`held`
+reused within the operation that freed it. Interpreted, each operation releases the memory of a few free nodes. `held`
 counts the entries of free nodes too, and `size()` corrects it.
-
-Insert and evict single entries in the B-tree of `AugmentedBTree` and `FiBA`.
 
     insert    search, put the entry into a leaf; split overflowing nodes upwards
     evict     search, remove the entry from a leaf, or from an inner node, which gets a substitute from a leaf; upwards,
@@ -35,8 +30,6 @@ places: a sibling on the left spine counts as a hit, too (line 61); the node of 
 levels, not by the ancestors of a node that may be freed (line 85); and all nodes on the way there are repaired
 (line 90).
 
-Range queries, bulk eviction and bulk insertion in the B-tree of `AugmentedBTree` and `FiBA`.
-
     between    descend to where the search paths of the two ends diverge, then along each: whole subtrees lie between
 
                        ·  v  ·  v  ·  v  ·
@@ -50,11 +43,8 @@ Range queries, bulk eviction and bulk insertion in the B-tree of `AugmentedBTree
     merge_in   insert a sorted batch: each search starts where the last one ended, and aggregates are computed at the
                end, level by level, each once
 
-`cut` removes m entries in O(log m), as in later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-
-Order
+`cut` removes m entries in O(log m), as in later work of FiBA's authors (Tangwongsan, Hirzel, Schneider: Out-of-Order
 Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions, PVLDB 2023).
-
-Check the invariants of the B-trees: compare everything that is stored with its definition.
 """
 
 from __future__ import annotations
@@ -65,12 +55,10 @@ from operator import index
 from typing import Any, ClassVar, Self
 
 from sash.aggregators.base import State, expect, fold
-from sash.aggregators.btree_storage import Aggs, Links, States, Times
+from sash.aggregators.storage import Aggs, Links, States, Times
 from sash.aggregators.time_ordered import Place, Time, TimeOrdered
 from sash.monoids import Monoid
 from sash.monoids.algebra import noinline
-
-# --- Btree nodes ---
 
 PARENT, ARITY, FLAGS, CHILD = 0, 1, 2, 3
 """The links of a node; the children follow from CHILD on."""
@@ -81,8 +69,11 @@ SPINE = LEFT | RIGHT | ROOT
 
 NONE = -1
 
+NOWHERE = -1
+"""The node before the first search."""
 
-class BTreeNodes(TimeOrdered):
+
+class BTree(TimeOrdered):
     """A time-ordered B-tree with an aggregate in each node.
 
     Raises TypeError if `min_arity` is no integer, ValueError if it is below 2.
@@ -115,6 +106,12 @@ class BTreeNodes(TimeOrdered):
 
     covers_subtree: Callable[[int], bool]
     """Is the aggregate of a node ⊕ over its subtree, so that the parent's depends on it? Not for the root."""
+
+    settle_left: Callable[[int], None]
+    """Compute the aggregates of the left spine, from a node downwards."""
+
+    defined: Callable[[int], list[State]]
+    """The entries that the aggregate of a node is ⊕ over, by definition."""
 
     search_start: Callable[[Time], int]
     """A node whose subtree covers a time, to search downwards from."""
@@ -328,24 +325,6 @@ class BTreeNodes(TimeOrdered):
             if i < arity - 1:
                 yield self.times[node, i], self.vals[node, i]
 
-
-def checked_arity(min_arity: Any) -> int:
-    """Raises TypeError if it is no integer, ValueError if it is below 2."""
-    try:
-        arity = index(min_arity)
-    except TypeError:
-        raise TypeError(f"min_arity must be a whole number of children; got {min_arity!r}") from None
-    if arity < 2:
-        raise ValueError(f"min_arity must be at least 2; got {arity}")
-    return arity
-
-
-# --- Btree update ---
-
-
-class BTree(BTreeNodes):
-    """A B-tree that inserts and evicts single entries."""
-
     # ---- insert ----
 
     def add(self, t: Time, v: State) -> None:
@@ -540,16 +519,6 @@ class BTree(BTreeNodes):
         self.links[node, PARENT] = NONE
         self.links[node, FLAGS] = ROOT | self.links[node, FLAGS] & INNER
         self.root = node
-
-
-# --- Btree ranges ---
-
-
-class BTreeRanges(BTree):
-    """A B-tree with range queries, bulk eviction and bulk insertion."""
-
-    settle_left: Callable[[int], None]
-    """Compute the aggregates of the left spine, from a node downwards."""
 
     # ---- range queries ----
 
@@ -765,19 +734,7 @@ class BTreeRanges(BTree):
             for node in spines.values():
                 self.repair(node, 0)
 
-
-NOWHERE = -1
-"""The node before the first search."""
-
-
-# --- Btree check ---
-
-
-class BTreeCheck(BTreeNodes):
-    """A B-tree that checks its invariants."""
-
-    defined: Callable[[int], list[State]]
-    """The entries that the aggregate of a node is ⊕ over, by definition."""
+    # ---- invariants ----
 
     def check_invariants(self) -> None:
         nodes = [*self.nodes_below(self.root)]
@@ -844,3 +801,82 @@ class BTreeCheck(BTreeNodes):
         self._expect({*rows} == tree.union(free), "a node is neither in the tree nor free")
         entries += sum(self.links[node, ARITY] - 1 for node in free)
         self._expect(self.held == entries, f"{self.held} entries are counted, there are {entries}")
+
+
+def checked_arity(min_arity: Any) -> int:
+    """Raises TypeError if it is no integer, ValueError if it is below 2."""
+    try:
+        arity = index(min_arity)
+    except TypeError:
+        raise TypeError(f"min_arity must be a whole number of children; got {min_arity!r}") from None
+    if arity < 2:
+        raise ValueError(f"min_arity must be at least 2; got {arity}")
+    return arity
+
+
+# --- Augmented B-tree ---
+
+
+class AugmentedBTree(BTree):
+    r"""A B-tree with the aggregate of each subtree, the baseline for FiBA: logarithmic in the size of the window.
+
+    Tangwongsan, Hirzel, Schneider: Optimal and General Out-of-Order Sliding-Window Aggregation, PVLDB 12 (2019),
+    section 3.1.
+
+    Needs nothing but associativity, and times with an order. Each insert and evict takes O(log n): the search begins at
+    the root, and every aggregate from the changed node up to the root is repaired. A query takes no ⊕, a query of a
+    range O(log n), and evicting any number of the oldest at once O(log n). Space O(n).
+
+                    [  7:g   15:o  ]              ab…u
+                   /       │        \
+            [ 2 4 ]    [ 9 11 13 ]    [ 17 19 ]   ab…f    hi…n    pq…u     each the aggregate of its subtree
+
+    >>> from sash.monoids import Max
+    >>> window = AugmentedBTree(Max(), min_arity=2)
+    >>> for time, x in [(2.0, 4), (3.0, 3), (6.0, 1), (2.3, 5)]: window.insert(time, x)
+    >>> window.query(), window.query(from_time=3.0)
+    (5, 3)
+    """
+
+    def search_start(self, _t: Time) -> int:
+        return self.root
+
+    def aggregate(self) -> State:
+        return self.aggs[self.root]
+
+    def covers_subtree(self, node: int) -> bool:
+        return not self.links[node, FLAGS] & ROOT
+
+    def settle(self, node: int) -> None:
+        self.fold(node)
+
+    def settle_left(self, _node: int) -> None:
+        self.repair(self.left, 0)
+
+    @noinline
+    def repair(self, node: int, _hits: int) -> None:
+        self.fold(node)
+        while not self.links[node, FLAGS] & ROOT:
+            node = self.links[node, PARENT]
+            self.fold(node)
+
+    @noinline
+    def fold(self, node: int) -> None:
+        inner, last = self.links[node, FLAGS] & INNER, self.links[node, ARITY] - 1
+        if last == 0:
+            self.aggs[node] = self.identity
+            return
+        total = self.vals[node, 0]
+        if inner:
+            total = self.combine(self.aggs[self.links[node, CHILD]], total)
+            for i in range(1, last):
+                total = self.combine(total, self.combine(self.aggs[self.links[node, CHILD + i]], self.vals[node, i]))
+            total = self.combine(total, self.aggs[self.links[node, CHILD + last]])
+        else:
+            for i in range(1, last):
+                total = self.combine(total, self.vals[node, i])
+        self.aggs[node] = total
+
+    def defined(self, node: int) -> list[State]:
+        """The entries that the aggregate of a node is ⊕ over, by definition."""
+        return [v for _, v in self.elements_below(node)]

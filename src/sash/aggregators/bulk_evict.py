@@ -15,12 +15,12 @@ be monotone: if it is true for a prefix, it is true for every shorter one. Both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from sash.aggregators.block_levels import Levels
-from sash.aggregators.in_order import InOrder, State, fold
-from sash.aggregators.suffix_query import checked_integer
+from sash.aggregators.base import State
+from sash.aggregators.in_order import InOrder, checked_integer
+from sash.aggregators.storage import Levels
 from sash.monoids import Monoid
 
 if TYPE_CHECKING:
@@ -223,14 +223,8 @@ class BulkEvict(InOrder):
             self._stored.copy()
         return super().copy()
 
-    # ---- elements, interpreted ----
-
-    def elements(self) -> Iterator[State]:
-        return (self.levels[0, i] for i in range(self.F, self.E))
-
-    def sum_of(self, start: int, stop: int) -> State:
-        """⊕ over the elements [start, stop), by definition."""
-        return fold(self.monoid, (self.levels[0, i] for i in range(start, stop)))
+    def element(self, i: int) -> State:
+        return self.levels[0, i]
 
     # ---- durability ----
 

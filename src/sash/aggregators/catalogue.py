@@ -14,16 +14,15 @@ from typing import cast
 
 from sash.aggregators.aba import ABA
 from sash.aggregators.amta import AMTA
-from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.base import Aggregator
 from sash.aggregators.bint import BInt
-from sash.aggregators.counted_tree import CountedTree
+from sash.aggregators.btree import AugmentedBTree
+from sash.aggregators.counted_tree import CountedTree, FrequencyTree
 from sash.aggregators.daba import DABA
 from sash.aggregators.daba_lite import DABALite
-from sash.aggregators.fiba import FiBA
+from sash.aggregators.fiba import AugmentedBTreeByPosition, FiBA, FiBAByPosition
 from sash.aggregators.flat_fat import FlatFAT
 from sash.aggregators.flat_fit import FlatFIT
-from sash.aggregators.frequency_tree import FrequencyTree
 from sash.aggregators.in_order import InOrder
 from sash.aggregators.log_mta import LogMTA
 from sash.aggregators.recalc import Recalc
@@ -314,9 +313,18 @@ IN_ORDER: Mapping[str, Record] = MappingProxyType({k: record for k, record in CA
 """The in-order structures."""
 
 
-def in_order(name: str) -> type[InOrder]:
-    """The class of an in-order structure. Raises KeyError for another name."""
-    return cast("type[InOrder]", IN_ORDER[name].cls)
+BY_POSITION = {"FiBA": FiBAByPosition, "AugmentedBTree": AugmentedBTreeByPosition}
+"""The time-ordered structures with the methods of in-order ones."""
+
+
+def sequential(name: str) -> type[InOrder]:
+    """The class that runs a structure on ordered elements. Raises KeyError for another name."""
+    return cast("type[InOrder]", BY_POSITION[name] if name in BY_POSITION else IN_ORDER[name].cls)
+
+
+def catalogue_name(structure: type[Aggregator]) -> str:
+    """The name in the catalogue of a structure's class, or of its base."""
+    return next((cls.__name__ for cls in structure.__mro__ if cls.__name__ in CATALOGUE), structure.__name__)
 
 
 def table() -> str:

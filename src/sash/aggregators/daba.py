@@ -24,11 +24,11 @@ Invariants: the aggregates of the drawing; F ≤ L ≤ R ≤ A ≤ B ≤ E; the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.in_order import InOrder, State, expect, fold
-from sash.aggregators.queue import Queue
+from sash.aggregators.base import State, expect
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.storage import Queue
 
 
 class DABA(InOrder):
@@ -114,9 +114,6 @@ class DABA(InOrder):
         self.aggs[self.A - 1] = last if self.A == self.B else self.combine(last, self.aggs[self.A])
         self.A -= 1
 
-    def elements(self) -> Iterator[State]:
-        return (self.vals[i] for i in range(self.F, self.E))
-
     def check_invariants(self) -> None:
         F, L, R, A, B, E = pointers = (self.F, self.L, self.R, self.A, self.B, self.E)
         assert list(pointers) == sorted(pointers), f"DABA: F, L, R, A, B, E = {pointers} are not in order"
@@ -135,7 +132,3 @@ class DABA(InOrder):
             expect(self, "right", self.right, self.sum_of(R, B))
         if self.valid:
             expect(self, "both", self.both, self.sum_of(F, E))
-
-    def sum_of(self, start: int, stop: int) -> State:
-        """⊕ over vals[start:stop], by definition."""
-        return fold(self.monoid, (self.vals[i] for i in range(start, stop)))

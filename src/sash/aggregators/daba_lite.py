@@ -37,8 +37,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sash.aggregators.in_order import InOrder, State, expect, fold
-from sash.aggregators.queue import Queue
+from sash.aggregators.base import State, expect, fold
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.storage import Queue
 
 
 class DABALite(InOrder):

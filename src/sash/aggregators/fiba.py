@@ -7,7 +7,7 @@ Needs nothing but associativity, and times with an order. An insert or evict at 
 window takes O(log d) on average, constant time for d = 0, and O(log n) at worst; a query at most 2 ⊕; a query of a
 range O(log) of its size and of the distances of its ends; evicting the m oldest at once O(log m). Space O(n).
 
-A B-tree (`btree.py`, `btree.py`) with fingers, the numbers of its first and last leaf. The aggregate of a
+A B-tree (`btree.py`) with fingers, the numbers of its first and last leaf. The aggregate of a
 node depends on its place, so that a change near an end of the window reaches no higher than necessary:
 
                        [  root  ]                   inner    without its first and last subtree
@@ -32,14 +32,28 @@ each node either in the tree or, once, on the free chain.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sash.aggregators.base import State, expect, fold
-from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, PARENT, RIGHT, ROOT, SPINE, BTreeCheck, BTreeRanges
-from sash.aggregators.btree_storage import Aggs
+from sash.aggregators.btree import (
+    ARITY,
+    CHILD,
+    FLAGS,
+    INNER,
+    LEFT,
+    PARENT,
+    RIGHT,
+    ROOT,
+    SPINE,
+    AugmentedBTree,
+    BTree,
+)
+from sash.aggregators.storage import Aggs
 from sash.aggregators.time_ordered import Place, Time
 from sash.monoids.algebra import noinline
 
 
-class FiBA(BTreeCheck, BTreeRanges):
+class FiBA(BTree):
     """A time-ordered window for events that arrive out of order.
 
     >>> from sash.monoids import Concat
@@ -198,3 +212,62 @@ class FiBA(BTreeCheck, BTreeRanges):
         if flags & INNER and flags & (RIGHT | ROOT):
             without.append(self.links[node, CHILD + last])
         return [v for _, v in self.elements_below(node, tuple(without))]
+
+
+# --- By position ---
+
+
+class ByPosition(BTree):
+    """A B-tree whose times are positions, with the methods of an in-order structure.
+
+    time     3  4  5  6  7  8         F = 3: the oldest; E = 9: the next
+    push     ──────────────── 9       at the right finger
+    drop(2)  ·  ·                     one cut through F + 1: O(log n)
+    """
+
+    constants: ClassVar[tuple[str, ...]] = (*BTree.constants, "bulk")
+    bulk: ClassVar[int] = 1
+    """As for in-order structures: bulk eviction takes O(log n)."""
+
+    F: int
+    E: int
+
+    def size(self) -> int:
+        return self.E - self.F
+
+    @noinline
+    def push(self, v: State) -> None:
+        """Add an element at the young end. Compiled, a struct begins as zeros, without a root."""
+        if self.fresh == 0:
+            self.begin()
+        self.add(self.E, v)
+        self.tidy()
+        self.E += 1
+
+    def pop(self) -> None:
+        """Remove the oldest element."""
+        self.take_out(self.left, 0)
+        self.tidy()
+        self.F += 1
+
+    @noinline
+    def drop(self, n: int) -> None:
+        """Remove the n oldest elements at once."""
+        self.cut(self.F + n - 1)
+        self.tidy()
+        self.F += n
+
+
+class FiBAByPosition(ByPosition, FiBA):
+    """FiBA over positions.
+
+    >>> from sash.monoids import Collect
+    >>> tree = FiBAByPosition(Collect())
+    >>> for letter in "window": tree.push((letter,))
+    >>> tree.drop(3); tree.pop(); tree.aggregate(), len(tree)
+    (('o', 'w'), 2)
+    """
+
+
+class AugmentedBTreeByPosition(ByPosition, AugmentedBTree):
+    """AugmentedBTree over positions."""

@@ -32,9 +32,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sash.aggregators.in_order import State, expect, fold
-from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.suffix_query import RangeQuery, checked_integer
+from sash.aggregators.base import State, expect, fold
+from sash.aggregators.in_order import RangeQuery, checked_integer
+from sash.aggregators.storage import Ints, Queue
 
 FLOOR = 2
 """The height at which the tree stops shrinking: four leaves."""

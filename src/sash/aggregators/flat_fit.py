@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sash.aggregators.in_order import State
-from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.suffix_query import RegisteredRanges
+from sash.aggregators.base import State
+from sash.aggregators.in_order import RegisteredRanges
+from sash.aggregators.storage import Ints, Queue
 
 
 class FlatFIT(RegisteredRanges):
@@ -85,7 +85,7 @@ class FlatFIT(RegisteredRanges):
         return total
 
     def check_invariants(self) -> None:
-        assert self.F <= self.E, f"FlatFIT: F = {self.F} lies beyond E = {self.E}"
+        super().check_invariants()
         for i in range(self.F, self.E):
             end = self.pointers[i]
             assert i < end <= self.E, f"FlatFIT: pointers[{i}] = {end} does not lie in ({i}, {self.E}]"

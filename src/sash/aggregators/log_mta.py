@@ -32,9 +32,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from sash.aggregators.block_levels import Levels
+from sash.aggregators.base import State, expect
 from sash.aggregators.bulk_evict import BulkEvict, PolicyProbe
-from sash.aggregators.in_order import State, expect
+from sash.aggregators.storage import Levels
 
 
 class LogMTA(BulkEvict):

@@ -10,12 +10,11 @@ Invariant: vals[F:E] are the window's elements, oldest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.in_order import State
-from sash.aggregators.queue import Queue
-from sash.aggregators.suffix_query import SuffixQuery
+from sash.aggregators.base import State
+from sash.aggregators.in_order import SuffixQuery
+from sash.aggregators.storage import Queue
 
 
 class Recalc(SuffixQuery):
@@ -53,9 +52,3 @@ class Recalc(SuffixQuery):
 
     def last(self, n: int) -> State:
         return self.suffix(max(self.F, self.E - n))
-
-    def elements(self) -> Iterator[State]:
-        return (self.vals[i] for i in range(self.F, self.E))
-
-    def check_invariants(self) -> None:
-        assert self.F <= self.E, f"Recalc: F = {self.F} lies beyond E = {self.E}"

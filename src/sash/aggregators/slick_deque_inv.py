@@ -22,12 +22,11 @@ identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.in_order import State, expect, fold
-from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.suffix_query import RegisteredRanges
+from sash.aggregators.base import State, expect
+from sash.aggregators.in_order import RegisteredRanges
+from sash.aggregators.storage import Ints, Queue
 
 
 class SlickDequeInv(RegisteredRanges):
@@ -133,20 +132,16 @@ class SlickDequeInv(RegisteredRanges):
                 high = middle
         return low
 
-    def elements(self) -> Iterator[State]:
-        return (self.partials[i] for i in range(self.F, self.E))
+    def element(self, i: int) -> State:
+        return self.partials[i]
 
     def check_invariants(self) -> None:
-        assert self.F <= self.E, f"SlickDequeInv: F = {self.F} lies beyond E = {self.E}"
+        super().check_invariants()
         spans = [self.spans[k] for k in range(self.count)]
         assert spans == sorted({*self.ranges}, reverse=True), f"SlickDequeInv: {spans} are not the ranges {self.ranges}"
         longest = max(spans, default=0)
         assert self.longest == longest, f"SlickDequeInv: longest is {self.longest}, the ranges are {spans}"
         for k, n in enumerate(spans):
-            expect(self, f"answers[{k}]", self.answers[k], self.sum_of(max(self.F, self.E - n)))
-        total = self.sum_of(self.F) if self.size() > longest else self.identity
+            expect(self, f"answers[{k}]", self.answers[k], self.sum_of(max(self.F, self.E - n), self.E))
+        total = self.sum_of(self.F, self.E) if self.size() > longest else self.identity
         expect(self, "total", self.total, total)
-
-    def sum_of(self, start: int) -> State:
-        """⊕ over partials[start:E], by definition."""
-        return fold(self.monoid, (self.partials[i] for i in range(start, self.E)))

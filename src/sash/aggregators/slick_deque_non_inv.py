@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sash.aggregators.in_order import State
-from sash.aggregators.queue import Ints, Queue
-from sash.aggregators.suffix_query import RegisteredRanges
+from sash.aggregators.base import State
+from sash.aggregators.in_order import RegisteredRanges
+from sash.aggregators.storage import Ints, Queue
 
 
 class SlickDequeNonInv(RegisteredRanges):
@@ -97,7 +97,7 @@ class SlickDequeNonInv(RegisteredRanges):
         return self.vals[self.node]
 
     def check_invariants(self) -> None:
-        assert self.F <= self.E, f"SlickDequeNonInv: F = {self.F} lies beyond E = {self.E}"
+        super().check_invariants()
         positions = [self.positions[j] for j in range(self.H, self.T)]
         assert positions == sorted(set(positions)), f"SlickDequeNonInv: positions {positions} do not rise"
         inside = all(self.F <= position < self.E for position in positions)

@@ -5,22 +5,19 @@
     level 0  [ head │ next ]   │ · · · · · · · · · · · · · · · · · · │  [ …         │ tail ]
                F                                                                     E
 
-- Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in
-the
-  background, in one commit with a header that describes the window at that moment.
-- Heads: the first page of each level, and the next one. `stored_levels.py` reads them, and decides what stays in
-memory.
+- Tails: the page of each level that is being filled. A complete page never changes; it is written to the store in the
+  background, in one commit with a header that describes the window at that moment, and stays in memory until then.
+- Heads: the first page of each level. The next one is read ahead, in the background, when less than half of it is left.
+- Any other page is read when it is needed, and stays until another one of its level is: in one call, with the first
+  pages of all levels after a bulk eviction.
 - Pages of evicted nodes are deleted in the background, after the first header without them. The header lists
   those that may not be deleted yet, so that a window that is opened after a crash deletes them.
-- LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can
-be
+- LogMTA rewrites the first node of a level when it evicts. Such a node stays in memory, and not on its page: it can be
   recomputed from F and the nodes of the level below.
 
 So the store has the complete pages and the header, memory a few pages per level, and an insert reads nothing.
 
 An operation is a transaction: `begin()`, the algorithm's reads and writes, then `advance(F, E)` or `undo()`.
-
-Encode and decode the pages of a window in a store.
 
     prices/header      structure and monoid, [F, E), the youngest elements, and the pages still to be deleted
     prices/0/7         512 nodes of a level: those of level 0 with the numbers from 7·512 up to 8·512
@@ -31,17 +28,6 @@ stored as such: those of level 0 are in the header, those above are recomputed f
 
 The header names the structure and the monoid, so that a window is not opened as another. Every page has a fingerprint
 of both, its level and its number, and a checksum (`sash.stores.pages`).
-
-Keep the pages of a window in memory that it needs now or soon; the others are only in its store.
-
-    level 1  [ head │ next ]   │ · · · · · · · · · · │   [ being written │ tail ]
-    level 0  [ head │ next ]   │ · · · · · · [ last read ] · · · · · · │ [ being written │ tail ]
-               F                                                                        E
-
-- Tail: the page of a level that is being filled. A complete page stays in memory until it is durable.
-- Head: the first page of a level. The next one is read ahead, in the background, when less than half of it is left.
-- Any other page is read when it is needed, and stays until another one of its level is: in one call, with the first
-  pages of all levels after a bulk eviction.
 """
 
 from __future__ import annotations
@@ -56,9 +42,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, Self
 
-from sash.aggregators.block_levels import Levels
+from sash.aggregators.storage import Levels
 from sash.monoids import Monoid
-from sash.monoids.monoid_key import code_key, monoid_key
+from sash.monoids.custom import code_key, monoid_key
 from sash.stores.codec import dump_states, load_states
 from sash.stores.envelope import (
     Check,

@@ -14,11 +14,11 @@ Invariant: total is ⊕ over vals[F:E].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from sash.aggregators.in_order import InOrder, State, expect, fold
-from sash.aggregators.queue import Queue
+from sash.aggregators.base import State, expect, fold
+from sash.aggregators.in_order import InOrder
+from sash.aggregators.storage import Queue
 
 
 class SubtractOnEvict(InOrder):
@@ -55,9 +55,6 @@ class SubtractOnEvict(InOrder):
     def aggregate(self) -> State:
         return self.total
 
-    def elements(self) -> Iterator[State]:
-        return (self.vals[i] for i in range(self.F, self.E))
-
     def check_invariants(self) -> None:
-        assert self.F <= self.E, f"SubtractOnEvict: F = {self.F} lies beyond E = {self.E}"
+        super().check_invariants()
         expect(self, "total", self.total, fold(self.monoid, self.elements()))

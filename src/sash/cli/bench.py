@@ -1,11 +1,7 @@
-"""Measure queries on this machine, and compare with other installed libraries: `sash bench`.
+"""The command bench: measure queries on this machine, and compare with pandas, polars and DuckDB if they support them.
 
 All engines compute a query in turn, round by round, so that other load on the machine slows all of them. The first
 round compiles and is not counted; the fastest of the others counts. Results are compared by their sums.
-
-Compute a query with pandas, polars and DuckDB, if they support it: for `sash bench`.
-
-The command bench.
 """
 
 from __future__ import annotations
@@ -195,10 +191,6 @@ class EngineTime:
     equal: bool
     """Are its results equal to those of sash?"""
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
-
 
 def standard_cases(rows: int, keys: int) -> Iterator[BenchCase]:
     """Common queries on generated rows: prices of some keys, a random walk, one row a second."""
@@ -241,12 +233,6 @@ def measure(case: BenchCase, rounds: int, clock: Callable[[], float] = time.perf
     ]
 
 
-def not_comparable(case: BenchCase) -> str:
-    """Why rivals cannot compute a query; empty if they can."""
-    found = comparable(case.query, case.table.schema)
-    return found if isinstance(found, str) else ""
-
-
 def _results(case: BenchCase) -> dict[str, Any]:
     found: Any = case.query.run(case.table)
     return {name: found.column(name) for name in found.column_names if name not in case.table.column_names}
@@ -286,11 +272,11 @@ def bench(
     with _bar(cases) as counted:
         for case in counted:
             found += measure(case, rounds)
-            if why := not_comparable(case):
+            if isinstance(why := comparable(case.query, case.table.schema), str):
                 write_error(f"sash: {case.name}: measured without rivals: {why}")
     size = cases[0].table.num_rows
     if as_json:
-        write_json({"rows": size, "environment": environment(), "measured": [one.to_json() for one in found]})
+        write_json({"rows": size, "environment": environment(), "measured": [asdict(one) for one in found]})
         return
     names = ["query", "engine", "ms", "rows/s", "× sash", "equal"]
     lines = [

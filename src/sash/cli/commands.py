@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,7 +117,7 @@ def trace(
         title = f"{structure}, a window of {window} over {values}"
         Path(svg).write_text(trace_svg(title, steps), "utf-8")
     elif as_json:
-        write_json([step.to_json() for step in steps])
+        write_json([asdict(step) for step in steps])
     else:
         write("".join(f"{escaped(line)}\n" for line in trace_lines(steps)))
 

@@ -1,6 +1,6 @@
 """`sash inspect`: summarize a snapshot, a store or a Spark checkpoint, without its query.
 
-Rebuild the query that wrote a state from the description in its root page, which is parsed and never executed.
+The query that wrote a state is rebuilt from the description in its root page, which is parsed and never executed.
 """
 
 from __future__ import annotations

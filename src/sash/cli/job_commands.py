@@ -1,8 +1,10 @@
-"""The commands with job files: run, explain, new."""
+"""The commands with job files, run, explain, new; and the live page of runs: ui."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +17,6 @@ import typer
 from sash.cli.commands import Json, app
 from sash.cli.main import WrongUsage
 from sash.cli.terminal import escaped, is_terminal, write, write_error, write_json, write_tree
-from sash.cli.ui_commands import LOOPBACK, Host, Port, watched_run
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -24,12 +25,17 @@ if TYPE_CHECKING:
 
     from sash.cli.job_file import Job
     from sash.cli.job_pipeline import PreparedJob
+    from sash.cli.page.live_page import LivePage
     from sash.pipeline import Summary
 
 JobPath = Annotated[
     str, typer.Argument(metavar="JOB", help="A job file: TOML, or YAML by its suffix.", show_default=False)
 ]
 Changes = Annotated[list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a value of the job.")]
+Host = Annotated[str, typer.Option(help="The address of the page; by default only this machine can reach it.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port of the page; by default a free one.")]
+
+LOOPBACK = "127.0.0.1"
 
 
 @app.command()
@@ -61,7 +67,7 @@ def run(
     from sash.cli.job_pipeline import PreparedJob  # a mistake in the job file is found without them
     from sash.cli.job_spark import is_stream
 
-    watching = watched_run(job, on_page, host, port)
+    watching = _watched_run(job, on_page, host, port)
     if (engine or read.engine) == "spark":
         if on_page and not is_stream(read, stream):
             raise WrongUsage(
@@ -133,6 +139,19 @@ def new(
         raise WrongUsage(f"--out {out}: the file exists already: remove it, or choose another name") from None
 
 
+@app.command()
+def ui(host: Host = LOOPBACK, port: Port = 0) -> None:
+    """Serve a web page with the runs of `sash run` on this machine, until interrupted."""
+    from sash.cli.page.live_page import LivePage
+    from sash.cli.page.run_directory import RunBoard, run_directory
+
+    run_directory()  # raises now, and not later in the page, if other users can enter it
+    with LivePage(host, port, board=RunBoard()) as page, contextlib.suppress(KeyboardInterrupt):
+        sys.stdout.write(f"{_address(page)}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
 def _plan(prepared: PreparedJob) -> str:
     """The plan, and the columns that the sink gets."""
     lines = [f"  {escaped(field.name)}  {field.type}" for field in prepared.result_schema()]
@@ -163,22 +182,21 @@ def _show_summary(done: Summary, as_json: bool, to: TextIO, dtype: pa.DataType |
         found["watermark"] = time_text(done.watermark, dtype)  # type: ignore[arg-type]
         write_json(found, to)
         return
-    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
-    counts = {name: getattr(done, name) for name in names}
-    to.write(_counted(counts) + ("\n" if done.finished else ", not finished\n"))
+    to.write(_counted(asdict(done), done.finished))
     if done.last_failure:
         write_error(escaped(f"sash: warning: {done.last_failure}"))
     for record in done.examples[:3]:
         write_error(escaped(f"sash: warning: malformed record at {record.where}: {record.reason}"))
 
 
-def _counted(counts: dict[str, Any]) -> str:
+def _counted(summary: dict[str, Any], finished: bool) -> str:
     """Counters as readable text, such as "7 rows in, 6 rows out, 1 late"; unknown counters are left out."""
-    names = {"rows_in": "rows in", "rows_out": "rows out", "failed_results": "failed results"}
-    wanted = {
-        name: number for name, number in counts.items() if number or (name.startswith("rows_") and number is not None)
-    }
-    return ", ".join(f"{number} {names.get(name, name)}" for name, number in wanted.items()) or "done"
+    from sash.cli.job_file import ALWAYS, COUNTERS
+
+    counts = {name: summary.get(name) for name in COUNTERS}
+    wanted = {name: number for name, number in counts.items() if number or (name in ALWAYS and number is not None)}
+    text = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in wanted.items()) or "done"
+    return text + ("\n" if finished else ", not finished\n")
 
 
 def _run_on_spark(
@@ -202,9 +220,7 @@ def _run_on_spark(
     if as_json:
         write_json(done, _summary_stream(read))
         return
-    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
-    counts = {name: done.get(name) for name in names}
-    _summary_stream(read).write(_counted(counts) + (", not finished\n" if stream else "\n"))
+    _summary_stream(read).write(_counted(done, finished=not stream))
 
 
 @app.command("job-script")
@@ -241,3 +257,32 @@ def _progress(dtype: pa.DataType | None) -> Iterator[Callable[[Summary], object]
             status.update(f"{share}{done.rows_in:,} rows, {rate:,.0f} rows/s{watermark}")
 
         yield update
+
+
+@contextmanager
+def _watched_run(name: str, on_page: bool, host: str = LOOPBACK, port: int = 0) -> Iterator[Callable[..., object]]:
+    """List a run for `sash ui`, and serve a page of its own if asked to; yields a function that watches a query.
+
+    name: the name of the run.
+    on_page: serve a page, and print its address on the standard error.
+    host, port: the address of the page.
+    """
+    from sash.cli.page.live_page import LivePage
+    from sash.cli.page.query_board import QueryBoard
+    from sash.cli.page.run_directory import RegisteredRun
+
+    board = QueryBoard()
+    with contextlib.ExitStack() as stack:
+        stack.callback(board.close)
+        if on_page:
+            page = stack.enter_context(LivePage(host, port, board=board))
+            sys.stderr.write(f"sash: live page: {_address(page)}\n")
+            sys.stderr.flush()
+        with contextlib.suppress(OSError):  # no directory for sockets: `sash ui` does not list the run
+            stack.callback(RegisteredRun(board).close)
+        yield lambda running, query=None: board.watch(running, name, query)
+
+
+def _address(page: LivePage) -> str:
+    """The address of a page, with a warning if other machines can reach it."""
+    return page.url if page.is_local else f"{page.url} (other machines can see it with the token)"

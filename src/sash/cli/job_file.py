@@ -2,16 +2,12 @@
 
 Every mistake is a `WrongUsage` with file, line and the nearest valid name.
 
-Read a job file in YAML: its tables and the line of each key.
+Values in YAML are strings, numbers, booleans, lists and tables. Booleans are those of YAML 1.2: only true and false, so
+`on:` and `no` are strings. Tags, anchors, null and duplicate keys are refused.
 
-Values are strings, numbers, booleans, lists and tables. Booleans are those of YAML 1.2: only true and false, so
-`on:`
-and `no` are strings. Tags, anchors, null and duplicate keys are refused.
-
-The settings of Kafka and Spark that a job file may have; others need `allow_imports = true`.
-
-Both have settings that load libraries, run commands or write files: `plugin.library.paths`, `sasl.jaas.config`,
-`spark.jars`. New versions add more, so these are lists of what is allowed, not of what is not.
+Kafka and Spark have settings that load libraries, run commands or write files: `plugin.library.paths`,
+`sasl.jaas.config`, `spark.jars`. New versions add more, so there are lists of those that a job may have, and others
+need `allow_imports = true`.
 """
 
 from __future__ import annotations
@@ -270,6 +266,10 @@ YAML = (".yaml", ".yml")
 
 ENGINES = ("local", "spark")
 """Where a job runs."""
+
+ALWAYS = ("rows_in", "rows_out")
+COUNTERS = (*ALWAYS, "late", "untimed", "malformed", "failed", "failed_results")
+"""The counters of a run: those that are always shown, and those that are if they are not 0."""
 
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from sash.cli.job_file import Job, nearest
 from sash.cli.job_query import JobQuery, query_of
-from sash.cli.terminal import write_json_text
+from sash.cli.terminal import write_json_rows
 from sash.pipeline import (
     BatchSource,
     CsvSink,
@@ -28,7 +27,6 @@ from sash.pipeline import (
     files,
     pipe,
 )
-from sash.pipeline.json_files import encode_json
 from sash.pipeline.piped_query import PipedQuery
 from sash.pipeline.selections import FilteredSource, SelectedSink, selected
 from sash.stores import Store
@@ -92,8 +90,7 @@ class PreparedJob:
         job, sink = self.job, self._sink(overwrite)
         side = job.get("side", "path")
         query, memory = self.made.query, job.get("options", "memory")
-        given: dict[str, Any] = {"batch_size": 65_536, "malformed": "count"}
-        given |= {key: job.get("options", key) for key in given if job.get("options", key) is not None}
+        given = _given(job, "options", "batch_size", "malformed")
         # with a store the job may run again: windows that are closed would take no rows of a later run
         finish = job.get("options", "finish", "store" not in job.tables)
         given |= {"follow": follow, "finish": None if follow else finish}
@@ -143,9 +140,8 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
             return BatchSource([], schema)
         from sash.pipeline import KafkaSource
 
-        limit = {"timeout": job.get("source", "timeout")} if job.get("source", "timeout") is not None else {}
         try:
-            return KafkaSource(*where, schema, format=format_, config=job.get("source", "config"), **limit)  # type: ignore[arg-type]
+            return KafkaSource(*where, schema, format=format_, **_given(job, "source", "config", "timeout"))  # type: ignore[arg-type]
         except ValueError as error:
             job.wrong(("source", "timeout"), str(error))
     more = ("delimiter",) if kind == "csv" else ()
@@ -162,6 +158,11 @@ def _source(job: Job, engine: str, known: pa.Schema | None) -> Source:
         job.wrong(("source", "path"), str(error))
     except (TypeError, ValueError) as error:
         job.wrong(("source",), str(error))
+
+
+def _given(job: Job, table: str, *keys: str) -> dict[str, Any]:
+    """The values of a table that the job has, by their keys."""
+    return {key: job.get(table, key) for key in keys if job.get(table, key) is not None}
 
 
 def _schema(job: Job) -> pa.Schema | None:
@@ -214,17 +215,10 @@ def _sink(job: Job, overwrite: bool) -> Sink:
         from sash.pipeline import KafkaSink
 
         where = job.get("sink", "servers"), job.get("sink", "topic")
-        limit = {"timeout": job.get("sink", "timeout")} if job.get("sink", "timeout") is not None else {}
-        return KafkaSink(*where, key=job.get("sink", "key", ()), config=job.get("sink", "config"), **limit)
+        return KafkaSink(*where, **_given(job, "sink", "key", "config", "timeout"))
     if kind == "console":
-        return FunctionSink(lambda batch, _id: print_rows(batch))
+        return FunctionSink(lambda batch, _id: write_json_rows([batch]))
     return (CsvSink if kind == "csv" else ParquetSink)(job.get("sink", "path"), overwrite=overwrite)
-
-
-def print_rows(batch: pa.RecordBatch) -> None:
-    """Print rows as JSON lines on the standard output, and flush it: a reader may wait for them."""
-    write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
-    sys.stdout.flush()
 
 
 @contextmanager

@@ -83,13 +83,12 @@ def _from_sql(job: Job, schema: pa.Schema, given: dict[str, Any]) -> JobQuery:
             ("query", "sql"), "all windows of a job must have the same PARTITION BY and ORDER BY: write a job for each"
         )
     (partition,) = read.partitions
-    aggregates: dict[str, Any] = dict(partition.aggregates)
     try:
         columns = read.output_columns(schema.names)
     except UnsupportedSQL as error:
         job.wrong(("query", "sql"), str(error))
     try:
-        query = Query(read.windows, by=partition.by, on=partition.on or None, **given, **aggregates)
+        query = partition.query(read.windows, **given)
     except (TypeError, ValueError) as error:
         _report(job, error)
     return JobQuery(query, read.where, tuple(columns), read.condition)

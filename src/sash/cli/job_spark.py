@@ -1,7 +1,4 @@
-"""Run a job on Spark: as a batch, or as a stream.
-
-Run a job as a stream on Spark, to the end of the available rows or until it is stopped, with a checkpoint.
-"""
+"""Run a job on Spark: as a batch; or as a stream, to the end of the available rows or until it is stopped."""
 
 from __future__ import annotations
 
@@ -12,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.cli.job_file import Job, check_spark
-from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address, print_rows
+from sash.cli.job_file import COUNTERS, Job, check_spark
+from sash.cli.job_pipeline import FILES, SOURCES, PreparedJob, is_address
+from sash.cli.sql_statement import spark_name
+from sash.cli.terminal import write_json_rows
 from sash.pipeline.file_source import FORMATS
 from sash.pipeline.pipeline_loop import stop_on_signals
 
@@ -101,7 +100,7 @@ def place(path: str) -> str:
 
 def results_of(prepared: PreparedJob, follow: bool) -> Any:
     """The results of a job as a lazy DataFrame: a streaming one if the job is a stream."""
-    from sash.spark.conditions import filtered
+    from sash.spark.column_exprs import filtered
 
     job = prepared.job
     stream = is_stream(job, follow)
@@ -116,7 +115,7 @@ def results_of(prepared: PreparedJob, follow: bool) -> Any:
         data = data.where(f"{CORRUPT} IS NULL").drop(CORRUPT)
     results = made.query.run(data)
     if made.columns is not None:
-        results = results.selectExpr(*(f"{quoted(source)} as {quoted(name)}" for source, name in made.columns))
+        results = results.selectExpr(*(f"{spark_name(source)} as {spark_name(name)}" for source, name in made.columns))
     return results
 
 
@@ -175,21 +174,12 @@ def decoded(messages: Any, prepared: PreparedJob) -> Any:
 
     strict = prepared.job.get("options", "malformed") == "error"
     known = spark_schema(prepared.schema)
-    columns = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in known.fields]
+    columns = [f"{spark_name(field.name)} {field.dataType.simpleString()}" for field in known.fields]
     columns += [] if strict else [f"`{CORRUPT}` string"]
     more = "'mode', 'FAILFAST'" if strict else f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
     schema = ", ".join(columns).replace("\\", "\\\\").replace("'", "\\'")  # a literal, whatever the names contain
     record = f"from_json(CAST(value AS STRING), '{schema}', map({more})) AS record"
     return messages.selectExpr(record).select("record.*")
-
-
-def quoted(name: str) -> str:
-    """A column's name in SQL of Spark: as a name, whatever it contains.
-
-    >>> quoted("a`b")
-    '`a``b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 def kafka_options(job: Job, table: str) -> dict[str, Any]:
@@ -214,7 +204,7 @@ def _loaded(session: Any, load: Any) -> Any:
 
 def as_messages(results: Any, key: str | list[str]) -> Any:
     """Results as messages for Kafka, equal to those of the local engine: JSON objects, with `key` as their key."""
-    names = [quoted(name) for name in ([key] if isinstance(key, str) else key)]
+    names = [spark_name(name) for name in ([key] if isinstance(key, str) else key)]
     value = "to_json(struct(*), map('ignoreNullFields', 'false')) AS value"
     if not names:
         return results.selectExpr(value)
@@ -235,23 +225,14 @@ def run_batch(prepared: PreparedJob) -> dict[str, int | None]:
             raise FileExistsError(f"{target} exists already: remove it, or use another directory")
     results = results_of(prepared, follow=False)
     if kind == "console":
-        print_table(results.toArrow())
-    elif kind == "kafka":
-        writer = as_messages(results, job.get("sink", "key", ())).write.format("kafka")
-        writer.options(**kafka_options(job, "sink")).save()
+        write_json_rows(results.toArrow().to_batches())
     elif kind == "table":
         results.write.mode("error").saveAsTable(job.get("sink", "name"))
     else:
-        results.write.mode("append").option("header", True).format(kind).save(place(path))
+        _writer(job, results, "write").mode("append").save()
     written = sorted(Path(path).glob("*.parquet")) if kind == "parquet" and not is_address(path) else None
     read = prepared.files.paths() if prepared.files is not None and job.get("source", "kind") == "parquet" else None
     return {"rows_in": _rows(read), "rows_out": _rows(written)}
-
-
-def print_table(table: pa.Table) -> None:
-    """Print rows as the sink console of the local engine does."""
-    for batch in table.to_batches():
-        print_rows(batch)
 
 
 def _rows(paths: list[Path] | None) -> int | None:
@@ -278,7 +259,7 @@ def run_stream(
 
     job = prepared.job
     stop = threading.Event() if stop is None else stop
-    writer = _writer(job, results_of(prepared, follow))
+    writer = _writer(job, results_of(prepared, follow), "writeStream")
     writer = writer.option("checkpointLocation", place(job.get("spark", "checkpoint")))
     trigger = job.get("spark", "trigger")
     if not follow:
@@ -294,8 +275,7 @@ def run_stream(
                 query.stop()
                 break
     last = watched.last
-    names = ("rows_in", "rows_out", "late", "untimed", "malformed", "failed", "failed_results")
-    counts = {name: watched.totals[name] for name in names}
+    counts = {name: watched.totals[name] for name in COUNTERS}
     return {**counts, "batches": watched.batch_count, "keys": None if last is None else last.keys, "finished": False}
 
 
@@ -310,14 +290,17 @@ def _has_ended(query: Any) -> bool:
         raise RuntimeError(f"the stream has failed: {' '.join(cause.split())}") from error
 
 
-def _writer(job: Job, results: Any) -> Any:
-    """The writer of a stream to the sink of a job, in append mode."""
+def _writer(job: Job, results: Any, how: str) -> Any:
+    """The writer of results to the sink of a job: `write` of a batch, or `writeStream`."""
     kind = job.get("sink", "kind")
-    if kind == "console":
-        return results.writeStream.foreachBatch(lambda batch, _number: print_table(batch.toArrow()))
     if kind == "kafka":
-        writer = as_messages(results, job.get("sink", "key", ())).writeStream.format("kafka")
+        writer = getattr(as_messages(results, job.get("sink", "key", ())), how).format("kafka")
         return writer.options(**kafka_options(job, "sink"))
-    if kind == "table":
-        return results.writeStream
-    return results.writeStream.format(kind).option("header", True).option("path", place(job.get("sink", "path")))
+    writer = getattr(results, how)
+    if kind == "console":
+        return writer.foreachBatch(lambda batch, _number: write_json_rows(batch.toArrow().to_batches()))
+    return (
+        writer
+        if kind == "table"
+        else writer.format(kind).option("header", True).option("path", place(job.get("sink", "path")))
+    )

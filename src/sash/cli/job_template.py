@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sash.cli.job_pipeline import FILES
 from sash.cli.terminal import escaped, escaped_json
+from sash.expressions.tree import ColumnNode
 from sash.pipeline.file_source import files
 from sash.plan.validation import PARAMETERS
 
@@ -143,8 +144,7 @@ def _aggregates(schema: pa.Schema, on: str | None) -> dict[str, str]:
     add("rows", "count(*)")
     numbers = [one for one in schema if (pa.types.is_integer(one.type) or pa.types.is_floating(one.type))]
     for field in [one for one in numbers if one.name != on][:MOST]:
-        quoted = '"' + field.name.replace('"', '""') + '"'
-        column = field.name if re.fullmatch(r"[a-zA-Z_]\w*", field.name, re.ASCII) else quoted
+        column = ColumnNode(field.name)
         add(f"max_{field.name}", f"max({column})")
         add(f"mean_{field.name}", f"avg({column})")
     return found

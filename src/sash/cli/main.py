@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"sash {version('sash')}\n")
         return 0
     try:
-        from sash.cli.all_commands import app
+        app = all_commands()
     except ModuleNotFoundError as error:
         if error.name not in ("rich", "typer"):
             raise
@@ -45,6 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not debug:
             warnings.showwarning = _warn  # type: ignore[assignment]
         return _run(app, [one for one in given if one != "--debug"], debug)
+
+
+def all_commands() -> Any:
+    """The app with the commands of all modules. Raises ModuleNotFoundError without the packages of the extra `cli`."""
+    from sash.cli import bench, job_commands, store_commands  # noqa: F401 (they add their commands)
+    from sash.cli.commands import app
+
+    return app
 
 
 def _run(app: Any, given: list[str], debug: bool) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sash.columns.keys import has_key
 from sash.frames import adapter_of
 from sash.monoids.algebra import Bound
 from sash.monoids.arithmetic import Aggregated
@@ -194,9 +195,9 @@ def _panels(query: Query, table: pa.Table, results: pa.Table, keys: Sequence[tup
 
 
 def _of_key(query: Query, table: pa.Table, key: tuple[Any, ...]) -> pa.Table:
-    for name, value in zip(query.by, key, strict=True):
-        column = table[name]
-        table = table.filter(pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type)))
+    if query.by:
+        columns = table.select(query.by).columns
+        table = table.filter(has_key(columns, [pa.scalar(one, of.type) for one, of in zip(key, columns, strict=True)]))
     place = _place(query, table)
     return table.sort_by(place) if place is not None else table
 

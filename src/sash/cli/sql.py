@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.cli.sql_aggregates import UnsupportedSQL
-from sash.cli.sql_statement import Partition, free_name, statement_of
+from sash.cli.sql_statement import free_name, spark_name, statement_of
 from sash.columns.keys import decode
 from sash.expressions.arrow_evaluation import chosen_rows
 from sash.expressions.tree import Expr
@@ -92,7 +92,6 @@ def sql(
         raise UnsupportedSQL(
             f"FROM {read.table}: no such table was passed; there are {given}: sash.sql(…, {read.table}=frame)"
         )
-    arguments = {"lateness": lateness, "options": options}
     host = _Spark() if package_of(tables[read.table]) == "pyspark" else _Frame()
     data = host.opened(tables[read.table])
     if len(read.partitions) > 1 and getattr(data, "isStreaming", False):
@@ -105,7 +104,7 @@ def sql(
     read = read.with_output_names(columns)
     read.require_columns(host.names(data))
     output = read.output_columns(columns)
-    queries = [_query(partition, read.windows, arguments) for partition in read.partitions]
+    queries = [one.query(read.windows, lateness=lateness, options=options) for one in read.partitions]
     data = data if read.where is None else host.filtered(data, read.where, read.condition)
     taken = {
         name.casefold() for name in (*host.names(data), *(one for each in read.partitions for one in each.aggregates))
@@ -118,11 +117,6 @@ def sql(
             query = query.rewritten(on=name, lateness=None)  # noqa: PLW2901
         data = host.result(data, query)
     return host.selected(data, output)
-
-
-def _query(partition: Partition, windows: Any, arguments: dict[str, Any]) -> Query:
-    aggregates: dict[str, Any] = dict(partition.aggregates)
-    return Query(windows, by=partition.by, on=partition.on or None, **arguments, **aggregates)
 
 
 class _TypedFrame:
@@ -193,14 +187,9 @@ class _Frame:
         frame = adapter_of(data)
         mask = chosen_rows(where.tree, lambda name: decode(frame.column(name)), frame.rows, f"WHERE {condition}")
         self._whole, self._mask = frame, mask
-        if isinstance(data, pa.Table | pa.RecordBatch):
-            return data.filter(mask)
-        if package_of(data) == "polars":
-            return data.filter(mask.to_pylist())
         if isinstance(frame, SequenceAdapter):  # rows that are left would not show the types of their columns
             return {name: frame.column(name).filter(mask) for name in frame.names}
-        chosen = mask.to_numpy(zero_copy_only=False)
-        return frame.with_results([], np.flatnonzero(chosen)) if isinstance(data, dict) else data[chosen]
+        return frame.with_results([], np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""
@@ -239,26 +228,21 @@ class _Spark:
         from sash.spark.spark_types import arrow_schema
 
         bound_query = query.bind(arrow_schema(data.schema))
-        keys = ", ".join(map(_quoted, query.by))
-        order = ", ".join(f"{_quoted(one)} ASC NULLS LAST" for one in query.on)
-        first = _quoted(query.on[0])
+        keys = ", ".join(map(spark_name, query.by))
+        order = ", ".join(f"{spark_name(one)} ASC NULLS LAST" for one in query.on)
+        first = spark_name(query.on[0])
         untimed = f"{first} IS NULL"
         if bound_query.time is not None and bound_query.time.kind == "float":
             untimed += f" OR isnan({first}) OR abs({first}) = double('infinity')"
         rank = f"dense_rank() OVER ({'PARTITION BY ' * bool(keys)}{keys} ORDER BY {order})"
-        return data.selectExpr("*", f"CASE WHEN NOT ({untimed}) THEN {rank} END AS {_quoted(name)}")
+        return data.selectExpr("*", f"CASE WHEN NOT ({untimed}) THEN {rank} END AS {spark_name(name)}")
 
     def filtered(self, data: Any, where: Expr, condition: str) -> Any:
         """The rows for which the condition holds."""
-        from sash.spark.conditions import filtered
+        from sash.spark.column_exprs import filtered
 
         return filtered(data, where.tree, condition, f"WHERE {condition}")
 
     def selected(self, data: Any, output: list[tuple[str, str]]) -> Any:
         """Some columns, with new names."""
-        return data.selectExpr(*(f"{_quoted(source)} as {_quoted(name)}" for source, name in output))
-
-
-def _quoted(name: str) -> str:
-    """A name in Spark's SQL."""
-    return f"`{name.replace('`', '``')}`"
+        return data.selectExpr(*(f"{spark_name(source)} as {spark_name(name)}" for source, name in output))

@@ -3,9 +3,8 @@
 text ──tokens──▶ sqlglot ──▶ Part ──▶ Statement: queries over one table, and the columns of the result
 
 Flink's TABLE(TUMBLE(TABLE t PARTITION BY k, …)) and Spark's window(…) are given to sqlglot as plain functions, by
-changing tokens. What no reader has read of the tree is refused at the end.
-
-Read the columns of a SELECT: with OVER, a result for each row; with GROUP BY, one for each key and window.
+changing tokens. What no reader has read of the tree is refused at the end. With OVER there is a result for each row;
+with GROUP BY, one for each key and window.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from sash.monoids.arithmetic import Aggregated
 from sash.plan.api_types import Windows
 from sash.plan.binder import known_columns
 from sash.plan.derived_columns import inputs_of
+from sash.plan.query import Query
 from sash.plan.validation import OUTPUTS, PARAMETERS
 from sash.windows import Count, Lifetime
 
@@ -65,7 +65,7 @@ class Partition:
 
     by: tuple[str, ...]
     on: tuple[str, ...]
-    aggregates: dict[str, Aggregated] = field(default_factory=dict)
+    aggregates: dict[str, Aggregated]
 
     @property
     def has_peers(self) -> bool:
@@ -73,9 +73,10 @@ class Partition:
         windows = [leaf.window for one in self.aggregates.values() for leaf in one.leaves()]
         return len(self.on) > 1 and any(isinstance(window, Lifetime) for window in windows)
 
-    def add(self, name: str, made: Aggregated) -> None:
-        """Add an aggregate."""
-        self.aggregates[name] = made
+    def query(self, windows: Windows | None, **arguments: Any) -> Query:
+        """The query of these aggregates, over `windows` or each over its own."""
+        aggregates: dict[str, Any] = dict(self.aggregates)
+        return Query(windows, by=self.by, on=self.on or None, **arguments, **aggregates)
 
 
 class OverClause(NamedTuple):
@@ -196,7 +197,7 @@ class RowsReader(SelectReader):
                 raise UnsupportedSQL(f"WINDOW has two windows {name}: rename one")
             self.windows[name] = one
         self.used: set[str] = set()
-        self.partitions: dict[tuple[tuple[str, ...], tuple[str, ...]], Partition] = {}
+        self.partitions: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Any]] = {}
         self.places: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
     def read(self) -> Selected:
@@ -221,7 +222,7 @@ class RowsReader(SelectReader):
             over = self._over(self.windows[name], ())
             if over.frame is not None:
                 over.frame.skip()
-        return tuple(self.partitions.values()), None
+        return tuple(Partition(*place, found) for place, found in self.partitions.items()), None
 
     def _place(self, e: Part, source: str) -> None:
         """Add an expression to the partition of its windows; one without windows to the first partition."""
@@ -229,8 +230,8 @@ class RowsReader(SelectReader):
         made = self.formula(e) if e.has("Window") else self._value(e)
         if len(self.places) > 1:
             raise UnsupportedSQL(f"{e.text} has two partitions or orders: compute each in a separate column")
-        by, on = next(iter(self.places), next(iter(self.partitions), ((), ())))
-        self.partitions.setdefault((by, on), Partition(by, on)).add(source, made)  # type: ignore[arg-type]
+        place = next(iter(self.places), next(iter(self.partitions), ((), ())))
+        self.partitions.setdefault(place, {})[source] = made
 
     def _value(self, e: Part) -> Aggregated:
         """The value of an expression at the row itself."""
@@ -519,6 +520,15 @@ def free_name(name: str, taken: Container[str]) -> str:
     while name.casefold() in taken:
         name += "_"
     return name
+
+
+def spark_name(name: str) -> str:
+    """A column's name in Spark's SQL, whatever it contains.
+
+    >>> spark_name("a`b")
+    '`a``b`'
+    """
+    return f"`{name.replace('`', '``')}`"
 
 
 def statement_of(text: str) -> Statement:

@@ -1,34 +1,30 @@
-"""Trace a structure, operation by operation: its contents, the pointers of the paper, and calls of ⊕.
+"""Trace a structure, operation by operation, as text and SVG: its contents, the pointers of the paper, calls of ⊕.
 
-Time-ordered trees are in `structure_trace.py`.
+    vals  3  1  4            aggregates by position, as the structure keeps them
+    aggs  4  4  4
+          F     B  E         pointers: half-open, E is one past the youngest
 
-vals  3  1  4            aggregates by position, as the structure keeps them
-aggs  4  4  4
-      F     B  E         pointers: half-open, E is one past the youngest
+FiBA and AugmentedBTree have nodes, with the names of the paper: kinds of aggregates, and fingers.
 
-The nodes of FiBA and AugmentedBTree, with the names of the paper: kinds of aggregates, and fingers.
+    root   2:5 7:1          inner = 1
+    ├── left   1:3          left = 3       ◀ left finger
+    ├── up     4:4          up = 4
+    └── right  9:2          right = 2      ◀ right finger
 
-root   2:5 7:1          inner = 1
-├── left   1:3          left = 3       ◀ left finger
-├── up     4:4          up = 4
-└── right  9:2          right = 2      ◀ right finger
-
-Draw a trace of a structure as SVG: a row of cells for each array, with pointers below; trees as boxes.
-
-Draw a tree as SVG: a box for each node, levels below each other, edges between them, fingers at the leaves.
+In SVG a trace has a row of cells for each array, with pointers below. A tree has a box for each node, levels below
+each other, edges between them, fingers at the leaves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from sash.aggregators.augmented_b_tree import AugmentedBTree
 from sash.aggregators.base import Aggregator, fields
-from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, RIGHT, ROOT, BTreeNodes
+from sash.aggregators.btree import ARITY, CHILD, FLAGS, INNER, LEFT, RIGHT, ROOT, AugmentedBTree, BTree
 from sash.aggregators.catalogue import CATALOGUE
 from sash.aggregators.counted_tree import CountedTree
 from sash.aggregators.slick_deque_non_inv import SlickDequeNonInv
@@ -36,7 +32,6 @@ from sash.aggregators.two_stacks import TwoStacks
 from sash.cli.job_file import nearest
 from sash.cli.main import WrongUsage
 from sash.monoids import functions
-from sash.monoids.algebra import Bound, Monoid
 from sash.monoids.op_counter import OpCounter
 
 # --- Tree trace ---
@@ -68,13 +63,7 @@ class TreeNode:
     fingers: list[str] = field(default_factory=list)
 
 
-def timed_values(values: Sequence[Any]) -> Iterator[TimedValue]:
-    """Values with their times; without, they are 1, 2, 3 and so on."""
-    for number, value in enumerate(values, 1):
-        yield value if isinstance(value, TimedValue) else TimedValue(number, value)
-
-
-def tree_nodes(tree: BTreeNodes, text: Callable[[Any], str]) -> list[TreeNode]:
+def tree_nodes(tree: BTree, text: Callable[[Any], str]) -> list[TreeNode]:
     """The nodes of a tree, each before those below it. `text` formats a state."""
     found: list[TreeNode] = []
     has_fingers = not isinstance(tree, AugmentedBTree)
@@ -149,10 +138,6 @@ class TraceStep:
     nodes: list[TreeNode] = field(default_factory=list)
     """The nodes of a time-ordered tree, from the root down."""
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
-
 
 def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int) -> Iterator[TraceStep]:
     """Slide a window of `size` rows over values, or over pairs of time and value if the structure is time-ordered.
@@ -160,7 +145,7 @@ def trace_steps(structure: str, aggregate: str, values: Sequence[Any], size: int
     Raises WrongUsage for an unknown name, and for an aggregate that the structure does not accept.
     """
     window, counter = _made(structure, aggregate)
-    if isinstance(window, BTreeNodes):
+    if isinstance(window, BTree):
         yield from _tree_steps(window, counter, values, size)
         return
     if any(isinstance(value, TimedValue) for value in values):
@@ -185,7 +170,8 @@ def _tree_steps(window: Any, counter: OpCounter, values: Sequence[Any], size: in
         nodes = tree_nodes(window, lambda state: _text(window, state))
         return TraceStep(operation, inside, 0, {}, {}, {}, combines, query_combines, result, nodes)
 
-    for time, value in timed_values(values):
+    for number, given in enumerate(values, 1):
+        time, value = given if isinstance(given, TimedValue) else (number, given)
         window.insert(time, value)
         yield step(f"insert {time}:{value}")
         if window.size() > size:
@@ -224,26 +210,20 @@ def _made(structure: str, aggregate: str) -> tuple[Any, OpCounter]:
             raise WrongUsage(f"there is no structure {structure!r}{nearest(structure, CATALOGUE)}")
         structure = known[structure.lower()]
     made: Any = CATALOGUE[structure].cls
-    if issubclass(made, BTreeNodes):
+    if issubclass(made, BTree):
         made = partial(made, min_arity=MIN_ARITY)
     if aggregate and aggregate not in AGGREGATES:
         raise WrongUsage(f"--aggregate {aggregate} is not known{nearest(aggregate, AGGREGATES)}")
     why = ""
     for name in (aggregate,) if aggregate else AGGREGATES:
         try:
-            monoid = _monoid(name)
+            monoid = getattr(functions, name)("x").monoid
             made(monoid)  # its error names the monoid, not its counter
             counter = OpCounter(monoid)
             return made(counter), counter
         except TypeError as error:
             why = why or str(error)
     raise WrongUsage(why)
-
-
-def _monoid(name: str) -> Monoid:
-    bound = getattr(functions, name)("x")
-    assert isinstance(bound, Bound)
-    return bound.monoid
 
 
 def _step(window: Any, operation: str, inside: list[Any], counter: OpCounter) -> TraceStep:

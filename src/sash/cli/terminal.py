@@ -1,11 +1,11 @@
-r"""Print results of commands: tables in a terminal, CSV in a pipe, JSON on demand.
+r"""Write results of commands: tables in a terminal, CSV in a pipe, JSON on demand.
 
-What commands write for people: control characters of values are escaped, so that no value controls the terminal.
+Control characters of values are escaped, so that no value controls the terminal:
 
     a value        "a\x1b[31m"       in a terminal: a\x1b[31m      in a pipe, as data: unchanged
     an error       always escaped: it may be shown later, from a log
 
-Every module of the command writes through this one, or through `terminal`.
+Every module of the command writes through this one.
 """
 
 from __future__ import annotations
@@ -111,14 +111,20 @@ def write_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = 
 def write_table(table: pa.Table, as_json: bool, most: int = ROWS) -> None:
     """Write a result: the first rows in a terminal, all rows as CSV in a pipe, or as JSON lines if asked for."""
     if as_json:
-        from sash.pipeline.json_files import encode_json
-
-        for batch in table.to_batches():
-            write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
+        write_json_rows(table.to_batches())
         return
     first = table.slice(0, most) if is_terminal() else table
     note = f"{first.num_rows} of {table.num_rows} rows; --rows shows more" if first.num_rows < table.num_rows else ""
     write_rows(table.column_names, (row for batch in first.to_batches() for row in _values(batch)), note)
+
+
+def write_json_rows(batches: Iterable[pa.RecordBatch]) -> None:
+    """Write rows as JSON lines to the standard output, and flush it: a reader may wait for them."""
+    from sash.pipeline.json_files import encode_json  # most commands write no rows
+
+    for batch in batches:
+        write_json_text(f"{row.decode()}\n" for row in encode_json(batch))
+    sys.stdout.flush()
 
 
 def write_tree(text: str) -> None:
@@ -140,7 +146,7 @@ def write_tree(text: str) -> None:
 
 def _values(batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
     """The values of each row as strings or numbers, formatted as in JSON."""
-    from sash.pipeline.json_files import encode_json  # most commands write no rows
+    from sash.pipeline.json_files import encode_json
 
     for row in encode_json(batch):
         yield tuple(

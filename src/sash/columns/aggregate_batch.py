@@ -5,7 +5,7 @@
 A stored state is one column per scalar, with values in place of codes. States of interpreted aggregates are stored as
 one column of bytes, by the monoid's `dump` or our codec.
 
-What lies between two columns of decimals, durations or times (`monoids/between_values.py`).
+What lies between two columns of decimals, durations or times (`monoids/rank_statistics.py`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from sash.columns.input_encoding import (
 from sash.kernels.jit.state_layout import scalars
 from sash.kernels.loops.array_types import Flags, States
 from sash.kernels.loops.bound_kernel import LOWER, BoundKernel, Share, Use
-from sash.monoids.between_values import ONE
 from sash.monoids.custom import Custom
 from sash.monoids.null_rows import Unlowered
-from sash.monoids.rank_statistics import AroundForm
+from sash.monoids.rank_statistics import ONE, AroundForm
 from sash.plan.bound_query import AggregateSpec
 from sash.plan.types import has_objects, value_type
 

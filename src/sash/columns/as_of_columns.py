@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators.by_position import sequential
+from sash.aggregators.catalogue import sequential
 from sash.columns.aggregate_batch import Aggregate
 from sash.columns.arrow_arrays import array
 from sash.columns.batch_columns import BatchColumns

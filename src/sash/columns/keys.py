@@ -175,6 +175,24 @@ def format_key(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
     return f" of key {values}" if values else ""
 
 
+def has_key(columns: Sequence[Any], values: Sequence[pa.Scalar]) -> Any:
+    """By row: are the columns those of a key? A null equals a null, and a NaN a NaN; there is at least one column.
+
+    >>> has_key([pa.array([1.0, None, float("nan")])], [pa.scalar(float("nan"))]).to_pylist()
+    [False, False, True]
+    """
+    found = None
+    for column, value in zip(columns, values, strict=True):
+        if not value.is_valid:
+            fits = pc.is_null(column)
+        elif pa.types.is_floating(column.type) and np.isnan(value.as_py()):
+            fits = pc.fill_null(pc.is_nan(column), False)
+        else:
+            fits = pc.fill_null(pc.equal(column, value), False)
+        found = fits if found is None else pc.and_(found, fits)
+    return found
+
+
 def key_text(names: Sequence[str], columns: Sequence[pa.Array]) -> str:
     """The key of the first row of its columns as text, such as symbol='A', venue='X'."""
     return ", ".join(f"{name}={format_value(column[0])}" for name, column in zip(names, columns, strict=True))

@@ -273,7 +273,7 @@ class StatelessExecutor:
         at = np.flatnonzero(uncertain)
         if not len(at):
             return
-        from sash.aggregators.by_position import sequential
+        from sash.aggregators.catalogue import sequential
         from sash.columns.aggregate_batch import Aggregate
         from sash.kernels.loops.bound_kernel import AggregateError, columns_use
 
@@ -298,7 +298,7 @@ class StatelessExecutor:
         lowers_apart: bool = False,
     ) -> ResultColumn:
         """Compute results with a structure over the bounds. `lowers_apart`: failed ones are null, and in `failed`."""
-        from sash.aggregators.by_position import sequential
+        from sash.aggregators.catalogue import sequential
         from sash.columns.lowered_results import ResultView
         from sash.kernels.loops.bound_kernel import AggregateError
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sash.aggregators.by_position import catalogue_name
+from sash.aggregators.catalogue import catalogue_name
 from sash.columns.failed_rows import FailedResults
 from sash.columns.time_numbers import Watermark, finite
 from sash.engine.atomic import all_at_once, attributes

@@ -5,13 +5,12 @@ Types are checked by computing on arrays without rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.types as is_
 
-from sash.expressions.arrow_functions import CALLS, as_array
-from sash.expressions.arrow_types import Datum, cast_values
+from sash.expressions.arrow_functions import CALLS, Datum, as_array, cast_values
 from sash.expressions.tree import CHAINS, CallNode, CastNode, ColumnNode, LiteralNode, Node, UnfitOperands, outermost
 
 ReadColumn = Callable[[str], pa.Array]
@@ -41,10 +40,15 @@ def chosen_rows(tree: Node, column: ReadColumn, rows: int, label: str) -> pa.Arr
 
 
 def failing_rows(tree: Node, column: ReadColumn, rows: int) -> dict[int, str]:
-    """The rows on which an expression fails, with the errors: found by halving, so that few of them cost little."""
+    """The rows on which an expression fails, with the errors."""
     names = tuple(dict.fromkeys(tree.columns()))
-    found: dict[int, str] = {}
-    parts = [(0, rows)]
+    what = f"the expression {outermost(str(tree))!r} fails"
+    return {row: f"{what}{_values(names, column, row)}: {error}" for row, error in _failing(tree, column, rows)}
+
+
+def _failing(tree: Node, column: ReadColumn, rows: int) -> Iterator[tuple[int, Exception]]:
+    """The rows on which an expression fails, in order: found by halving, so that few of them cost little."""
+    parts = [(0, rows)] if rows else []
     while parts:
         low, high = parts.pop()
         try:
@@ -52,10 +56,9 @@ def failing_rows(tree: Node, column: ReadColumn, rows: int) -> dict[int, str]:
         except pa.ArrowInvalid as error:
             middle = (low + high) // 2
             if high - low > 1:
-                parts += [(low, middle), (middle, high)]
-            elif rows:
-                found[low] = f"the expression {outermost(str(tree))!r} fails{_values(names, column, low)}: {error}"
-    return found
+                parts += [(middle, high), (low, middle)]
+            else:
+                yield low, error
 
 
 def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
@@ -64,20 +67,12 @@ def unchecked(tree: Node, column: ReadColumn, rows: int) -> pa.Array:
 
 
 def _failure(tree: Node, column: ReadColumn, rows: int, error: Exception) -> ValueError:
-    """The error of the first row that fails: found by halving."""
+    """The error of the first row that fails."""
     if not rows:
         return ValueError(f"the expression {outermost(str(tree))!r} cannot be computed: {error}")
-    names = tuple(dict.fromkeys(tree.columns()))
-    low, high = 0, rows
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            _value(tree, lambda name, a=low, b=middle: column(name).slice(a, b - a))  # type: ignore[misc]
-            low = middle
-        except pa.ArrowInvalid as found:
-            high, error = middle, found
-    where = f" at row {low}{_values(names, column, low, ', ')}"
-    return ValueError(f"the expression {outermost(str(tree))!r} fails{where}: {error}")
+    row, found = next(_failing(tree, column, rows), (0, error))
+    where = f" at row {row}{_values(tuple(dict.fromkeys(tree.columns())), column, row, ', ')}"
+    return ValueError(f"the expression {outermost(str(tree))!r} fails{where}: {found}")
 
 
 def _values(names: Sequence[str], column: ReadColumn, row: int, start: str = " at ") -> str:

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
-from sash.aggregators.catalogue import IN_ORDER, in_order
-from sash.aggregators.in_order import InOrder, State, require
-from sash.aggregators.running import Running
+from sash.aggregators.base import State, require
+from sash.aggregators.catalogue import IN_ORDER, sequential
+from sash.aggregators.in_order import InOrder, Running
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node
 from sash.loop.evictor import EventClock, Evictor, Length, event_inputs, evictor_of, length
@@ -518,7 +518,7 @@ def _structure(monoid: Monoid, prefer: Prefer, structure: str | type[InOrder] | 
     if prefer not in PREFERENCES:
         raise ValueError(f"prefer= must be 'throughput' or 'latency'; got {prefer!r}")
     if structure is None:
-        return in_order(choose(monoid, prefer).structure)
+        return sequential(choose(monoid, prefer).structure)
     if isinstance(structure, type) and issubclass(structure, InOrder):
         structure = structure.__name__
     if structure not in IN_ORDER:
@@ -529,4 +529,4 @@ def _structure(monoid: Monoid, prefer: Prefer, structure: str | type[InOrder] | 
         raise ValueError(
             f"structure={structure!r} has steps that are not of constant cost, which prefer='latency' requires"
         )
-    return in_order(structure)
+    return sequential(structure)

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from sash.aggregators import AMTA
-from sash.aggregators.in_order import State
+from sash.aggregators.base import State
 from sash.expressions.row_evaluation import row_value
 from sash.expressions.tree import Node, with_text
 from sash.monoids.algebra import Bound, Monoid

@@ -362,6 +362,11 @@ class Bound(Aggregated):
         return [] if self.condition is None else [f"where={self.condition.text!r}"]
 
 
+def itself(x: Any) -> Any:
+    """A value unchanged."""
+    return x
+
+
 def noinline(function: Function) -> Function:
     """Mark a function that compiled code calls instead of inlining: long, rare, or called from many places."""
     function.noinline = True  # type: ignore[attr-defined]

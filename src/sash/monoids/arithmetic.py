@@ -20,6 +20,37 @@ if TYPE_CHECKING:
 ScalarOperand = SupportsIndex | float
 
 
+def _combining(function: str) -> Callable[[Any, Aggregated | ScalarOperand], Formula]:
+    """An operator of aggregates and numbers."""
+    return lambda left, right: _formula(function, left, right)
+
+
+def _combining_swapped(function: str) -> Callable[[Any, ScalarOperand], Formula]:
+    """The same for a number on the left."""
+    return lambda right, left: _formula(function, left, right)
+
+
+def _refusing(operator: str) -> Callable[[Any, object], NoReturn]:
+    """An operator that formulas do not have. Raises TypeError, with what to do instead."""
+
+    def refuse(left: Any, right: object) -> NoReturn:
+        raise TypeError(
+            f"{left!r} {operator} {_operand_text(right)}: aggregates have + - * / and unary - only. For other "
+            "operators use the column of the result; for a condition on rows use where="
+        )
+
+    return refuse
+
+
+def _refusing_call(function: str) -> Callable[..., NoReturn]:
+    """A function that an aggregate does not have. Raises TypeError, with what to do instead."""
+
+    def refuse(operand: Any, *_more: Any) -> NoReturn:
+        raise TypeError(f"{function} of {operand!r}: aggregates have + - * / and unary - only. {_ON_RESULT}")
+
+    return refuse
+
+
 class Aggregated:
     """A result column of a query: an aggregate of columns, or a formula of several aggregates."""
 
@@ -55,89 +86,28 @@ class Aggregated:
         calls = " and ".join(f"sash.{_with_condition(one, given)}" for one in dict.fromkeys(self.leaves()))
         raise TypeError(f"a condition is an argument of an aggregate, where=, not a method of it: write {calls}")
 
-    def __add__(self, other: Aggregated | ScalarOperand) -> Formula:
-        return _formula("+", self, other)
-
-    def __radd__(self, other: ScalarOperand) -> Formula:
-        return _formula("+", other, self)
-
-    def __sub__(self, other: Aggregated | ScalarOperand) -> Formula:
-        return _formula("-", self, other)
-
-    def __rsub__(self, other: ScalarOperand) -> Formula:
-        return _formula("-", other, self)
-
-    def __mul__(self, other: Aggregated | ScalarOperand) -> Formula:
-        return _formula("*", self, other)
-
-    def __rmul__(self, other: ScalarOperand) -> Formula:
-        return _formula("*", other, self)
-
-    def __truediv__(self, other: Aggregated | ScalarOperand) -> Formula:
-        return _formula("/", self, other)
-
-    def __rtruediv__(self, other: ScalarOperand) -> Formula:
-        return _formula("/", other, self)
+    __add__, __radd__ = _combining("+"), _combining_swapped("+")
+    __sub__, __rsub__ = _combining("-"), _combining_swapped("-")
+    __mul__, __rmul__ = _combining("*"), _combining_swapped("*")
+    __truediv__, __rtruediv__ = _combining("/"), _combining_swapped("/")
 
     def __neg__(self) -> Formula:
         return Formula("negate", (self,))
 
-    def __lt__(self, other: object) -> NoReturn:
-        self._refuse("<", other)
-
-    def __le__(self, other: object) -> NoReturn:
-        self._refuse("<=", other)
-
-    def __gt__(self, other: object) -> NoReturn:
-        self._refuse(">", other)
-
-    def __ge__(self, other: object) -> NoReturn:
-        self._refuse(">=", other)
-
-    def __pow__(self, other: object) -> NoReturn:
-        self._refuse("**", other)
-
-    def __mod__(self, other: object) -> NoReturn:
-        self._refuse("%", other)
-
-    def __floordiv__(self, other: object) -> NoReturn:
-        self._refuse("//", other)
-
-    def __matmul__(self, other: object) -> NoReturn:
-        self._refuse("@", other)
-
-    def __and__(self, other: object) -> NoReturn:
-        self._refuse("&", other)
-
-    def __or__(self, other: object) -> NoReturn:
-        self._refuse("|", other)
-
-    def __xor__(self, other: object) -> NoReturn:
-        self._refuse("^", other)
-
-    def __invert__(self) -> NoReturn:
-        self._refuse_function("~")
+    __lt__, __le__, __gt__, __ge__ = _refusing("<"), _refusing("<="), _refusing(">"), _refusing(">=")
+    __pow__, __mod__, __floordiv__, __matmul__ = _refusing("**"), _refusing("%"), _refusing("//"), _refusing("@")
+    __and__, __or__, __xor__ = _refusing("&"), _refusing("|"), _refusing("^")
+    __invert__, __abs__, __round__ = _refusing_call("~"), _refusing_call("abs"), _refusing_call("round")
+    __int__, __float__ = _refusing_call("int"), _refusing_call("float")
 
     def __getitem__(self, _place: object) -> NoReturn:
         raise TypeError(f"{self!r} is an aggregate, which has no values. {_ON_RESULT}")
-
-    def __int__(self) -> NoReturn:
-        self._refuse_function("int")
-
-    def __abs__(self) -> NoReturn:
-        self._refuse_function("abs")
-
-    def __round__(self, digits: int | None = None) -> NoReturn:
-        self._refuse_function("round")
-
-    def __float__(self) -> NoReturn:
-        self._refuse_function("float")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_options: Any) -> Formula:
         """Arithmetic with a scalar of NumPy; NumPy's functions of an aggregate are refused."""
         function = _UFUNCS.get(ufunc.__name__) if method == "__call__" else None
         if function is None:
-            self._refuse_function(f"np.{ufunc.__name__}")
+            _refusing_call(f"np.{ufunc.__name__}")(self)
         if any(getattr(one, "ndim", 0) for one in inputs):
             raise TypeError(f"{self!r} {function} an array: aggregates are combined with aggregates and numbers only")
         return Formula("negate", (self,)) if function == "negate" else _formula(function, *inputs)
@@ -152,16 +122,6 @@ class Aggregated:
             if name in ("alias", "name", "rename", "label", "as_"):
                 raise AttributeError(f"{what}: a result is named by its keyword, sash.rolling(df, '1h', high={self!r})")
             raise AttributeError(f"{what}: it describes a result. {_ON_RESULT}")
-
-    def _refuse_function(self, function: str) -> NoReturn:
-        raise TypeError(f"{function} of {self!r}: aggregates have + - * / and unary - only. {_ON_RESULT}")
-
-    def _refuse(self, operator: str, other: object) -> NoReturn:
-        """Refuse an operator that formulas do not have, with what to do instead."""
-        raise TypeError(
-            f"{self!r} {operator} {_operand_text(other)}: aggregates have + - * / and unary - only. For other "
-            "operators use the column of the result; for a condition on rows use where="
-        )
 
 
 _ON_RESULT = "Apply it to the column of the result: sash.rolling(…)['y']"

@@ -1,12 +1,32 @@
-"""User-defined aggregates: `sash.monoid(...)`. They must be associative."""
+"""User-defined aggregates: `sash.monoid(...)`, which must be associative; the keys of monoids, and runs on sample rows.
+
+The key of a monoid identifies its state outside the process:
+
+    a monoid of ours          its class and parameters
+    a user's with a name      the name: its state outlives a change of its code
+    a user's without          what its code depends on
+
+No module of sash and no private name of it is in a key: state outlives a change of ours, too. Python's `hash`, which
+differs between processes, is not used.
+
+Sample rows show the types of states and results, and whether a user's aggregate changes its states. A structure keeps
+states and combines them again: a `combine` that appends to its argument would give wrong results later, in other
+windows. So it is an error when the query is bound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, ModuleType
 from typing import Any
 
 from sash.expressions.source_text import function_text
-from sash.monoids.algebra import Monoid
+from sash.monoids.algebra import Kind, Monoid, itself
+from sash.monoids.direct_product import DirectProduct
+
+# --- Custom ---
 
 
 class _Undeclared:
@@ -17,11 +37,6 @@ class _Undeclared:
 
 
 UNDECLARED: Any = _Undeclared()
-
-
-def itself(x: Any) -> Any:
-    """The default of `lift` and `lower`."""
-    return x
 
 
 class Custom(Monoid):
@@ -124,3 +139,202 @@ def monoid(
         name=name or "",
         returns=returns,
     )
+
+
+# --- Monoid key ---
+
+
+_FUNCTIONS = ("lift", "combine", "lower", "inverse", "picks_right")
+
+
+def monoid_key(monoid: Monoid, code: Callable[[Any], str]) -> Any:
+    """The key of a monoid, as a JSON value. `code` returns the key of a user's function or nameless monoid.
+
+    >>> from sash.monoids import Sum, Var
+    >>> monoid_key(Sum(), code_key), monoid_key(Var(ddof=0), code_key)
+    (['ours', 'sum', {}], ['ours', 'var', {'ddof': 0}])
+    """
+    if isinstance(monoid, DirectProduct):
+        return ["product", *(monoid_key(part, code) for part in monoid.parts)]
+    if isinstance(monoid, Custom):
+        return ["named", monoid.name] if monoid.name else ["code", code(monoid)]
+    ours = type(monoid).__module__.startswith("sash.")
+    return ["ours" if ours else "named", monoid.name, _parameters(monoid, code)]
+
+
+def _parameters(monoid: Monoid, code: Callable[[Any], str]) -> dict[str, Any]:
+    """The parameters that a user may set: the constructor's, without those that `typed` fills."""
+    found = {}
+    for key in inspect.signature(type(monoid)).parameters:
+        if key not in Monoid.__annotations__ and not key.startswith("_") and hasattr(monoid, key):
+            found[key] = _value(getattr(monoid, key), code)
+    return found
+
+
+def _value(value: Any, code: Callable[[Any], str]) -> Any:
+    if isinstance(value, Monoid):
+        return monoid_key(value, code)
+    if isinstance(value, tuple | list):
+        return [_value(item, code) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return code(value) if callable(value) else repr(value)
+
+
+def code_key(thing: Any) -> str:
+    """A key for a user's function or nameless monoid: its byte code, constants, defaults, captured values and globals.
+
+    It differs between versions of Python; a name given to the monoid does not.
+    """
+    functions = [vars(thing).get(name) for name in _FUNCTIONS] if isinstance(thing, Custom) else [thing]
+    seen: set[CodeType] = set()
+    meaning: list[Any] = [_value_key(function, seen) for function in functions]
+    if isinstance(thing, Custom):
+        meaning.append(_constant(thing.identity))
+    return hashlib.blake2b(repr(meaning).encode(), digest_size=16, person=b"sash code").hexdigest()
+
+
+def _value_key(value: Any, seen: set[CodeType]) -> Any:
+    """The meaning of a value that a function uses; for a function, that of the values which it uses in turn."""
+    code = getattr(value, "__code__", None)
+    if code is None:
+        return _named(value) if callable(value) else _constant(value)
+    if code in seen:
+        return _named(value)
+    seen.add(code)
+    cells = [_value_key(cell.cell_contents, seen) for cell in value.__closure__ or ()]
+    names = sorted(_names(code) & value.__globals__.keys())
+    used = [(name, _value_key(value.__globals__[name], seen)) for name in names]
+    return [_code(code), _constant(value.__defaults__), cells, used]
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that code reads, in functions within it, too."""
+    inner = [_names(value) for value in code.co_consts if isinstance(value, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _code(code: CodeType) -> Any:
+    constants = [_code(value) if isinstance(value, CodeType) else _constant(value) for value in code.co_consts]
+    return [code.co_code.hex(), constants, code.co_names]
+
+
+def _constant(value: Any) -> str:
+    """A value as text that is the same in every process."""
+    if isinstance(value, frozenset | set):  # its order depends on the hashes of the process
+        return repr(sorted(map(repr, value)))
+    if isinstance(value, ModuleType):  # its text has the path of a file
+        return value.__name__
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
+
+
+def _named(function: Any) -> str:
+    """A function without byte code: a built-in, or an object with `__call__`."""
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+# --- Sample probe ---
+
+SAMPLES: dict[Kind, tuple[Any, ...]] = {
+    "bool": (True, True, False, True, False, False, True),
+    "int": (1, 2, 5, 3, 8, 4, 9),
+    "float": (1.5, 2.25, 5.0, 3.5, 8.75, 4.0, 9.5),
+}
+"""Sample values: enough distinct ones for results of a fourth moment and of a regression."""
+
+
+def sample_rows(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of sample columns, each rotated by its position: two columns of one type do not hold the same values.
+
+    >>> list(sample_rows([(1, 2, 3), (1, 2, 3)]))
+    [(1, 2), (2, 3), (3, 1)]
+    """
+    return zip(*([*values[i % 3 :], *values[: i % 3]] for i, values in enumerate(columns)), strict=True)
+
+
+def outcomes(monoid: Monoid, rows: Iterable[tuple[Any, ...]]) -> tuple[list[Any], list[Any], str]:
+    """States and results of sample rows, and the last error. A row that fails is skipped.
+
+    >>> from sash.monoids import Max
+    >>> outcomes(Max(), [(3,), (5,)])
+    ([3, 5, 5], [3, 5, 5], '')
+    """
+    failed = ""
+    states: list[Any] = []
+    results: list[Any] = []
+    for row in rows:
+        try:
+            lifted = monoid.lift(*row)
+            states += [lifted, monoid.combine(states[-1], lifted)] if states else [lifted]
+            results += [result for result in map(monoid.lower, states[-2:]) if result is not None]
+        except Exception as error:
+            failed = f"it raised {type(error).__name__}: {error}"
+    return states, results, failed
+
+
+# --- Pure check ---
+
+_PLAIN = (int, float, complex, str, bytes, type(None))
+
+
+def require_pure(monoid: Monoid, rows: Iterable[tuple[Any, ...]], label: str) -> None:
+    """Raises ValueError, naming the aggregate and the function, if `combine`, `lower` or `inverse` changes a state.
+
+    Rows on which a function fails are skipped.
+    """
+    total: Any = monoid.identity
+    for row in rows:
+        try:
+            state = monoid.lift(*row)
+        except Exception:
+            continue
+        before = total
+        found, total = _called(monoid.combine, "combine", label, total, state)
+        if not found:
+            total = before
+            continue
+        _called(monoid.lower, "lower", label, total)
+        if monoid.inverse is not None and before is not monoid.identity:
+            _called(monoid.inverse, "inverse", label, total, before)
+
+
+def _called(function: Callable[..., Any], name: str, label: str, *states: Any) -> tuple[bool, Any]:
+    """Call a function: whether it succeeded, and its result. Raises ValueError if it has changed an argument."""
+    before = [frozen(state) for state in states]
+    try:
+        result = function(*states)
+    except Exception:
+        return False, None
+    if [frozen(state) for state in states] != before:
+        raise ValueError(
+            f"{label}: {name}= changes its argument, and states are used again: it must return a new state, such as "
+            "a + b, a | b or [*a, *b]"
+        )
+    return True, result
+
+
+def frozen(value: Any) -> Any:
+    """A frozen copy of a value, to compare with its later state; parts of unknown types are left out.
+
+    >>> state = [1, {"a": [float("nan")]}]
+    >>> before = frozen(state)
+    >>> frozen(state) == before, state.append(2), frozen(state) == before
+    (True, None, False)
+    """
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, dict):
+        return [(frozen(key), frozen(item)) for key, item in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, map(frozen, value)))
+    if isinstance(value, list | tuple):
+        return [frozen(item) for item in value]
+    if hasattr(value, "tobytes"):  # arrays
+        return value.tobytes()
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if isinstance(name, str)]
+    named = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
+    try:
+        return [(name, frozen(item)) for name, item in named.items()] or [frozen(item) for item in list(value)]
+    except (TypeError, RecursionError):  # neither fields nor items
+        return None

@@ -1,8 +1,7 @@
 """Sum, mean and range of decimals, exactly.
 
 A query uses them for columns of decimals (`plan/types.py`). In a loop, and for decimals of more than 38
-digits, the state is a Python integer: the unscaled value, 1.25 as 125. On columns of up to 38 digits it is three
-words,
+digits, the state is a Python integer: the unscaled value, 1.25 as 125. On columns of up to 38 digits it is three words,
 
     value = high * 2**96 + middle * 2**48 + low        0 <= middle, low < 2**48
 
@@ -10,8 +9,6 @@ so that additions are exact and carry at most one bit. A column has two words fo
 
 A result of more digits than its type has is an error of `lower`, not of `combine`: it does not depend on the order.
 Quotients are rounded half up, away from zero, as in Spark and SQL.
-
-States of Python integers of any size, which several aggregates share: sums, pairs of sums, and ranges.
 """
 
 from __future__ import annotations

@@ -6,26 +6,20 @@ as `ewm(halflife=…, adjust=True)` of pandas. A common factor of all weights ca
 from the newest *value* of a state: its weight is 1, and no window with values is ever without weight.
 
     in rows    (lead, tail, …)   rows up to the newest value, and null rows after it: a null row ages the others
-    in time    (time, …)         the time of the newest value (`ewm.py`)
+    in time    (time, …)         the time of the newest value; null rows are skipped, for they change no age
 
-To combine two states, the older one is aged by the distance of their newest values, and both merge by the gap between
-their means (`ewm.py`), so that an offset costs no digits. Very old weights underflow to zero.
-
-Merge weighted means and deviations, for exponentially weighted aggregates.
+What follows in both is the merged state of the values:
 
     mean       (W, mean hi, mean lo)                   W = Σ w, relative to the newest value
     moments    (W, mean hi, mean lo, D, P)             D = √(Σ w (x - mean)² / W),  P = Σ w·w' over pairs of values
 
-`decay` ages the first state. Means and deviations never exceed the values, so that neither overflows; P is a sum of
-products of different weights, Σ w w' = W² - Σ w², without the cancellation of that difference.
+To combine two states, the older one is aged by the distance of their newest values (in time whichever comes first), and
+both merge by the gap between their means, so that an offset costs no digits. Very old weights underflow to zero. Means
+and deviations never exceed the values, so that neither overflows; P is a sum of products of different weights,
+Σ w w' = W² - Σ w², without the cancellation of that difference.
 
-Exponentially weighted aggregates whose half-life is in time: the inputs are a value and its time.
-
-A query replaces `EwmMean`, `EwmVar` and `EwmStd` by them, and adds the column of `on` as the second input.
-
-    state    (time of the newest value, …)       as in `ewm.py`; null rows are skipped, for they change no age
-
-The state with the older time is aged, whichever comes first.
+If the half-life is in time, the inputs are a value and its time: a query replaces `EwmMean`, `EwmVar` and `EwmStd` by
+those of time, and adds the column of `on` as the second input.
 """
 
 from __future__ import annotations

@@ -10,13 +10,11 @@ that combine is `a + b`, inverse is `a - b`, and the identity is 0:
 Exactly associative, commutative and invertible, infinities and NaN included. Measured: 0.5 µs to lift a float
 and add it.
 
-Sums of decimals and of durations in a Python loop, where no column declares their type.
+Decimals and durations in a loop, where no column declares their type, are summed as a `LoopTotal`, which is used like
+this integer: it adds and subtracts, and 0 is its identity.
 
     Decimal        exact, with as many digits as it takes; a mean has four places more, rounded half up
     timedelta      exact; a mean is rounded half up to a microsecond
-
-A total is used like the integer that is the state of a sum of numbers (`exact_integer.py`): it adds and subtracts, and
-0 is its identity.
 """
 
 from __future__ import annotations
@@ -159,6 +157,11 @@ def as_int(x: Any) -> Any:
 def as_float(x: Any) -> Any:
     """`float(x)`, as a function that compiles."""
     return float(x)
+
+
+def minus(a: Any, b: Any) -> Any:
+    """`a - b`, as a function that compiles."""
+    return a - b
 
 
 def one_kind(monoid: Monoid, kinds: tuple[Kind, ...]) -> Kind:

@@ -20,6 +20,7 @@ from sash.monoids.exact_integer import (
     difference,
     has_difference,
     in_range,
+    minus,
     number,
     one_kind,
     overflow_message,
@@ -193,7 +194,7 @@ class Range(Monoid):
         kind: Kind = "float" if one_kind(self, kinds) == "float" else "int"
         twin = Range((_GREATEST[kind], _LEAST[kind]))
         twin.read = as_float if kind == "float" else as_int
-        twin.minus = _minus_floats if kind == "float" else _minus_ints
+        twin.minus = minus if kind == "float" else _minus_ints
         return twin
 
     def lift(self, x: Any) -> Any:
@@ -223,7 +224,3 @@ def _minus_ints(greatest: Any, least: Any) -> Any:
     if difference < 0 or difference > INT64_MAX:  # compiled, it wraps to a negative number
         raise OverflowError(_OVERFLOW)
     return difference
-
-
-def _minus_floats(greatest: Any, least: Any) -> Any:
-    return greatest - least

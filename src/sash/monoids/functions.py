@@ -20,13 +20,11 @@ from typing import Any, TypeVar, cast
 from sash.expressions.tree import Expr
 from sash.monoids import logic
 from sash.monoids.algebra import Bound, ColumnLike, Condition, Monoid
+from sash.monoids.by_place import M4, Delta, First, Lag, Last, LongestRun, Nth, PctChange
 from sash.monoids.collect import Collect, CollectDistinct, Concat
 from sash.monoids.ewm import EwmMean, EwmStd, EwmVar
 from sash.monoids.extremes import ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Range
-from sash.monoids.first_last import M4, First, Last, Nth
-from sash.monoids.lag import Delta, Lag, PctChange
 from sash.monoids.logic import All, BitAnd, BitOr, BitXor
-from sash.monoids.longest_run import LongestRun
 from sash.monoids.moments import Kurtosis, Skewness, Std, Var
 from sash.monoids.product import GeometricMean, Product
 from sash.monoids.rank_statistics import (
@@ -39,11 +37,10 @@ from sash.monoids.rank_statistics import (
     Rank,
     RankMethod,
 )
-from sash.monoids.regression import Correlation, Covariance, Intercept, Slope
+from sash.monoids.regression import Correlation, Covariance, Intercept, Slope, WeightedMean
 from sash.monoids.sketches import ApproxDistinct, ApproxQuantile, Bloom, CountMin, FrequentItems
 from sash.monoids.sums import Count, Mean, Sum, SumOfSquares
 from sash.monoids.synonyms import parameter_advice
-from sash.monoids.weighted import WeightedMean
 
 # --- Binding ---
 

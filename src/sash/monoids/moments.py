@@ -4,10 +4,8 @@ The state is the number of values, their mean as a double-double pair (an offset
 lies around it), and sums of powers of the distances from it: M2 = Σ (x - mean)², M3, M4. Two states merge by the
 gap between their means; the formulas are those of Chan, Golub and LeVeque for M2, of Pébay for M3 and M4.
 
-If those sums would overflow, or lose digits by underflow, the state takes another form (`moments.py`), so that there
-is a result whenever it is a float. NaN and infinite inputs make the result NaN.
-
-Moments of values whose squares exceed the range of floats: states as sizes and unit-free shapes.
+If those sums would overflow, or lose digits by underflow, the state takes another form, sizes and unit-free shapes, so
+that there is a result whenever it is a float. NaN and infinite inputs make the result NaN.
 
     moderate     ( n, mean hi, mean lo, M2,        M3,       M4)         sums of powers of the distances from the mean
     relative     (-n, mean hi, mean lo, deviation, skewness, kurtosis)   where M2 is not within the range below

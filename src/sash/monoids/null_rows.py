@@ -1,12 +1,11 @@
-"""Wrap an aggregate that counts null rows: a second input says whether the value is present.
+"""Monoids with the states of another: of nullable rows, without values, and without `lower`.
+
+An aggregate that counts null rows (`NullRows`) has a second input, which says whether the value is present:
 
     x          3      null    5                on columns nulls have no values of their own
     present    True   False   True
 
 A null row is lifted to the `null_row` of the aggregate: it ages the other rows, and `lag` counts it.
-
-The aggregate of a column without values: null, for every window. An aggregate whose result is its state, from which
-several aggregates are lowered.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.first_last import First
+from sash.monoids.by_place import First
 
 
 class _Wrapped(Monoid):

@@ -4,28 +4,40 @@ Their states are not of bounded size: a state is the counted multiset of the win
 which the oldest are removed exactly. NaN is a value, greater than every number and equal to itself; a median and a
 quantile of values with a NaN are NaN. -0.0 is 0.0.
 
-The forms of order statistics that a counted tree computes (`aggregators/counted_tree.py`).
+Each has a form that a counted tree computes (`aggregators/counted_tree.py`):
 
     lift         a value as an element: its count 1, and the value; a null is the identity, with the count 0
     precedes     the order of elements: NaN is greater than every number
     read(tree)   the few scalars that determine the result, in the shape of an element
     lower        the result
 
-They are no monoids: two such states cannot be combined. A tree of elements takes the place of ⊕.
+Forms are no monoids: two such states cannot be combined. A tree of elements takes the place of ⊕.
+
+A median or quantile between two decimals, durations or times (`BetweenValues`, for columns of these types) is computed
+from the two values around its place, as integers: low + (high - low) * fraction, rounded half up, away from zero. The
+fraction has 18 decimal digits.
+
+    of               result
+    decimal(p, s)    decimal(p + 4, s + 4), as a mean
+    duration, time   the same type
+    timestamp        the same type
+    date             timestamp, in seconds (of date64 in milliseconds)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime, time, timedelta
+from decimal import Context, Decimal
 from typing import Any, Literal, NoReturn, Self, get_args
 
 from sash.monoids import multiset
-from sash.monoids.algebra import Domain, Kind, Monoid
+from sash.monoids.algebra import Domain, Kind, Monoid, itself
+from sash.monoids.by_place import ZERO
+from sash.monoids.decimals import half_up
+from sash.monoids.durations import in_units
 from sash.monoids.exact_integer import number, one_kind
-from sash.monoids.first_last import ZERO
 from sash.monoids.multiset import hashable_key
 
 # --- Order statistics ---
@@ -152,7 +164,7 @@ def quantile(values: multiset.Multiset, q: float, rule: int) -> Any:
         return low
     high = multiset.select(values, place + 1) if fraction else low
     if not isinstance(low, int | float):
-        from sash.monoids.between_values import between_objects
+        from sash.monoids.rank_statistics import between_objects
 
         return between_objects(low, high, fraction)
     return interpolated(float(low), float(high), fraction)
@@ -492,11 +504,6 @@ def fraction(twice: Any, of: Any) -> Any:
     return twice / 2 / of
 
 
-def itself(x: Any) -> Any:
-    """A value unchanged: its type has no -0.0."""
-    return x
-
-
 def add_zero(x: Any) -> Any:
     """A float; 0.0 for -0.0."""
     return x + 0.0
@@ -510,3 +517,89 @@ def positive_zero(x: Any) -> Any:
 def number_with_zero(x: Any) -> Any:
     """A number; 0.0 for -0.0. Raises TypeError for other objects."""
     return positive_zero(number(x))
+
+
+# --- Between values ---
+
+
+ONE = 10**18
+"""The units of a fraction."""
+
+MORE = 4
+"""The decimal places that a decimal between two others has more."""
+
+_EXACTLY = Context(prec=200)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def between(low: int, high: int, fraction: float, factor: int = 1) -> int:
+    """The integer a fraction of the way from `low` to `high`, times `factor`, rounded half up.
+
+    >>> between(1, 2, 0.5), between(-2, -1, 0.5), between(1, 2, 0.5, 10), between(0, 2**64, 0.25) == 2**62
+    (2, -2, 15, True)
+    """
+    return half_up((low * ONE + (high - low) * round(fraction * ONE)) * factor, ONE)
+
+
+class BetweenValues(Counted):
+    """A quantile of decimals with `scale` decimal places; without a scale of times, in units of a second's fraction.
+
+    A column of dates counts days: `factor` seconds each.
+
+    >>> m = BetweenValues("median", 0.5, 0, scale=2)
+    >>> m.lower(m.combine(m.lift(Decimal("0.10")), m.lift(Decimal("0.25"))))
+    Decimal('0.175000')
+    """
+
+    def __init__(
+        self, name: str, q: float, rule: int, scale: int | None = None, per_second: int = 1, factor: int = 1
+    ) -> None:
+        self.name, self.q, self.rule, self.scale = name, q, rule, scale
+        self.per_second, self.factor = per_second, factor
+
+    def lift(self, x: Any) -> Any:
+        if self.scale is None and not isinstance(x, int):
+            x = in_units(x, self.per_second) // self.factor
+        return multiset.single(multiset.ordered_key(x))
+
+    def lower(self, a: Any) -> Any:
+        if not a:
+            return None
+        low, high, fraction = around(a, self.q, self.rule)
+        if self.scale is None:
+            return between(low, high, fraction, self.factor)
+        return _between_decimals(low, high, fraction, self.scale)
+
+    def on_tree(self) -> Any:
+        return AroundForm(self.name, self.q, self.rule)
+
+
+def around(values: multiset.Multiset, q: float, rule: int) -> tuple[Any, Any, float]:
+    """The values around the place of a quantile, and the fraction of the way from the lower to the upper one."""
+    place, fraction = quantile_place(multiset.size(values), q, rule)
+    low = multiset.select(values, place)
+    return low, multiset.select(values, place + 1) if fraction else low, fraction
+
+
+def _between_decimals(low: Decimal, high: Decimal, fraction: float, scale: int) -> Decimal:
+    whole = [int(_EXACTLY.scaleb(one, scale)) for one in (low, high)]
+    return _EXACTLY.scaleb(Decimal(between(whole[0], whole[1], fraction, 10**MORE)), -scale - MORE)
+
+
+def between_objects(low: Any, high: Any, fraction: float) -> Any:
+    """What lies between two objects that are no numbers: decimals, durations, times.
+
+    >>> between_objects(timedelta(seconds=1), timedelta(seconds=2), 0.5)
+    datetime.timedelta(seconds=1, microseconds=500000)
+    """
+    if isinstance(low, Decimal):
+        return _between_decimals(low, high, fraction, max(0, *(-int(one.as_tuple().exponent) for one in (low, high))))
+    if isinstance(low, time):
+        day = datetime(1970, 1, 1)
+        first, last = (datetime.combine(day, one.replace(tzinfo=None)) for one in (low, high))
+        return between_objects(first, last, fraction).time().replace(tzinfo=low.tzinfo)
+    if isinstance(low, date) and not isinstance(low, datetime):
+        low, high = (datetime(one.year, one.month, one.day) for one in (low, high))
+    if isinstance(low, timedelta):
+        return _MICROSECOND * between(low // _MICROSECOND, high // _MICROSECOND, fraction)
+    return low + _MICROSECOND * between(0, (high - low) // _MICROSECOND, fraction)

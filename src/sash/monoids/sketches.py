@@ -8,26 +8,19 @@ is 3.5 times as fast as a copy per event for `approx_distinct`, 8 times for `fre
     combine      native + native              kept + kept, or all into the new native
 
 Estimates depend on the grouping of values, within the bounds. Those of `approx_quantile` differ between runs when it
-samples (more than about k values): its algorithm, KLL, is randomised.
+samples (more than about k values): its algorithm, KLL, is randomised. Nulls are skipped.
 
-The table in `sketches.py` defines equal values: 1, 1.0 and True are one value, NaN is one value. Nulls are skipped.
-`dump`
-writes a header of ours around the bytes of DataSketches.
-
-Validate the bytes of native sketches before DataSketches reads them.
-
-DataSketches trusts the lengths in the bytes: a list of 255 values in a buffer of 8 overwrites the memory after it, and
-a table of 2**40 entries is allocated. So this module compares the parts of a sketch with its parameters and with each
-other; a mismatch is a ValueError.
+`dump` writes a header of ours around the bytes of DataSketches, which trusts the lengths in them: a list of 255 values
+in a buffer of 8 overwrites the memory after it, and a table of 2**40 entries is allocated. So the parts of a sketch are
+compared with its parameters and with each other before they are read; a mismatch is a ValueError.
 
     HLL     preamble 8 │ list of coupons; or 12 │ set of coupons; or 40 │ a register a byte
     KLL     preamble 8 │ one value; or 20 │ where levels begin │ least, greatest │ values, the lowest level first
     items   preamble 32 │ weights │ texts, each with its length
     counts  preamble 24 │ a counter for each hash and bucket
 
-A Bloom filter of the window's values; and the bytes and the hash of items that all sketches share.
-
-Values are equal if their hashed bytes are equal. Python's `hash()`, which differs between processes, is not used:
+Values, also those of a Bloom filter, are equal if their hashed bytes are equal. Python's `hash()`, which differs
+between processes, is not used:
 
     value                       hashed bytes                           equal values
     int, bool, whole float      "i" + two's complement, little-endian  1 == 1.0 == True, 0 == -0.0, as in Python
@@ -39,8 +32,6 @@ Values are equal if their hashed bytes are equal. Python's `hash()`, which diffe
 
 So a column of integers that became floats (in pandas, because of a null) has the same hashes. The hash is BLAKE2b,
 personalised by HASH_VERSION: stored states stay readable as long as it does not change.
-
-Approximate counts of values: a count-min sketch of Apache DataSketches.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
 
 A rename, which is atomic, makes a file visible: the names in the directory are the commit log. Pending files are in a
 directory of their own, since some readers read every file below a directory, whatever its name.
-
-A directory of CSV files that has each result exactly once.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sash.pipeline.sink import SinkError, SinkTask
+from sash.stores.store import sync_to_disk
 
 # --- Parquet sink ---
 
@@ -117,9 +116,9 @@ class ParquetSink:
             )
         fresh = self.pending / "run.json.new"
         fresh.write_text(json.dumps(mine, indent=1), "utf-8")
-        _sync(fresh)
+        sync_to_disk(fresh)
         fresh.replace(self.pending / "run.json")
-        _sync(self.pending)
+        sync_to_disk(self.pending)
 
     def _owner(self) -> dict[str, Any] | None:
         try:
@@ -139,14 +138,14 @@ class ParquetSink:
         for file in files:
             file.unlink()
         if files:
-            _sync(self.path)
+            sync_to_disk(self.path)
 
     def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
         """Write a file to the directory of pending files, and flush it to disk."""
         file = self.pending / self._name(epoch)
         self._write(batch, file)
-        _sync(file)
-        _sync(self.pending)
+        sync_to_disk(file)
+        sync_to_disk(self.pending)
         self._prepared = epoch
 
     def _write(self, batch: pa.RecordBatch, file: Path) -> None:
@@ -159,7 +158,7 @@ class ParquetSink:
         """Rename the file into the directory."""
         if self._prepared == epoch:
             (self.pending / self._name(epoch)).rename(self.path / self._name(epoch))
-            _sync(self.path)
+            sync_to_disk(self.path)
 
     def close(self) -> None:
         """Release the lock: other processes may write to the directory. What a refused run has created is removed."""
@@ -202,15 +201,6 @@ def _described_owner(owner: dict[str, Any] | None, mine: dict[str, Any]) -> str:
     if owner.get("columns", mine["columns"]) != mine["columns"]:
         return f"has the output of this query with other columns, {', '.join(owner['columns'])}"
     return "has the output of another run of this query, with another store or none"
-
-
-def _sync(path: Path) -> None:
-    """Flush a file, or the names in a directory, to disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 # --- Csv sink ---

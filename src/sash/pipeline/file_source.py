@@ -23,7 +23,7 @@ from sash.pipeline.csv_files import CsvFiles
 from sash.pipeline.file_format import FileFormat, FileRows
 from sash.pipeline.json_files import JsonFiles
 from sash.pipeline.parquet_files import ParquetFiles
-from sash.pipeline.source import Reading, SourceRows, SourceWarning
+from sash.pipeline.source import Reading, SourceRows, SourceWarning, foreign_position
 
 FORMATS: dict[str, FileFormat] = {one.name: one for one in (ParquetFiles(), CsvFiles(), JsonFiles())}
 
@@ -49,10 +49,7 @@ class FilePosition:
         try:
             return FilePosition(**position)
         except TypeError:
-            raise ValueError(
-                f"the state has the position {position!r}, which is not one of files: it belongs to another source. "
-                "Use that source, or a new store"
-            ) from None
+            raise foreign_position(position, "files") from None
 
     def has_done(self, name: str) -> bool:
         """Has the whole file been read, or skipped?"""

@@ -1,8 +1,7 @@
-"""A function as a sink: it is called with the results of each step and an id. They are in an outbox until then.
+"""Sinks that cannot hold pending results: they are in an outbox until they are sent. The first is a function.
 
-The outbox: the pending results of a step as a page of the store, for sinks that cannot hold pending results.
-
-Each step overwrites it. It has the epoch of its step, and is pending only if that is the epoch of the state.
+The outbox has the pending results of a step, as a page of the store. Each step overwrites it. It has the epoch of its
+step, and is pending only if that is the epoch of the state.
 """
 
 from __future__ import annotations
@@ -71,10 +70,43 @@ class Outbox:
         self.task.store.delete_many([self.page])
 
 
+class OutboxSink:
+    """The base of sinks whose results are in an outbox until they are sent."""
+
+    def __init__(self) -> None:
+        self._outbox: Outbox | None = None
+        self._waiting: tuple[int, pa.RecordBatch] | None = None
+        """The step that was prepared and not published yet, and its results."""
+
+    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
+        """Save the results in the store."""
+        assert self._outbox is not None
+        self._outbox.put(epoch, batch, self._notes())
+        self._waiting = epoch, batch
+
+    def _notes(self) -> Any:
+        """A JSON value that is saved with the results."""
+
+    def publish(self, epoch: int) -> None:
+        """Send the results."""
+        if self._outbox is not None and self._waiting is not None and self._waiting[0] == epoch:
+            self._deliver(epoch, self._waiting[1])
+            self._waiting = None
+
+    def _deliver(self, epoch: int, batch: pa.RecordBatch) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Clear the outbox if everything was sent."""
+        if self._outbox is not None and self._waiting is None:
+            self._outbox.delete()
+        self._outbox = self._waiting = None
+
+
 # --- Function sink ---
 
 
-class FunctionSink:
+class FunctionSink(OutboxSink):
     """Calls a function with results: at least once, with an id by which the receiver can detect repeated calls.
 
     function: called as `function(batch, id)`, with a RecordBatch and a string. After a crash it may be called again
@@ -86,9 +118,8 @@ class FunctionSink:
     def __init__(self, function: Callable[[pa.RecordBatch, str], object]) -> None:
         if not callable(function):
             raise TypeError(f"a sink is called as sink(batch, id); got a {type(function).__name__}")
+        super().__init__()
         self.function = function
-        self._outbox: Outbox | None = None
-        self._waiting: tuple[int, pa.RecordBatch] | None = None
 
     def open(self, task: SinkTask) -> None:
         """Call the function again with pending results."""
@@ -99,24 +130,9 @@ class FunctionSink:
             self._waiting = task.epoch, pending.batch
             self.publish(task.epoch)
 
-    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
-        """Save the results in the store."""
+    def _deliver(self, epoch: int, batch: pa.RecordBatch) -> None:
         assert self._outbox is not None
-        self._outbox.put(epoch, batch)
-        self._waiting = epoch, batch
-
-    def publish(self, epoch: int) -> None:
-        """Call the function."""
-        assert self._outbox is not None
-        if self._waiting is not None and self._waiting[0] == epoch:
-            self.function(self._waiting[1], f"{self._outbox.task.run}-{epoch:012d}")
-            self._waiting = None
-
-    def close(self) -> None:
-        """Clear the outbox if every call has returned."""
-        if self._outbox is not None and self._waiting is None:
-            self._outbox.delete()
-        self._outbox = self._waiting = None
+        self.function(batch, f"{self._outbox.task.run}-{epoch:012d}")
 
     def __repr__(self) -> str:
         return f"FunctionSink({self.function!r})"

@@ -1,10 +1,6 @@
-"""JSON lines files: an object in each line.
-
-Decode JSON objects to rows of a schema.
+"""JSON lines files, an object in each line: decoded to rows of a schema, and rows encoded as JSON objects.
 
 With Python's parser, because Arrow's aborts the process at a top-level null.
-
-Encode rows as JSON objects.
 """
 
 from __future__ import annotations

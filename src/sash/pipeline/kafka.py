@@ -1,4 +1,4 @@
-"""Topics of Kafka as a source and as a sink.
+"""Topics of Kafka as a source and as a sink, by the package confluent-kafka, which wraps librdkafka.
 
     position   {"topic": "trades", "next": {"0": 1200, "1": 980}}     the next offset of each partition
 
@@ -6,7 +6,7 @@ Offsets are saved with the state, in one commit; the consumer joins no group. Pa
 of their messages. Otherwise, after an outage, one partition would be read to its end, and the rows of the next be
 late.
 
-A topic of Kafka as a sink: the results of a step are one transaction.
+In the sink, the results of a step are one transaction:
 
     prepare    the results go to the outbox in the store, with the ends of the topic's partitions
     publish    begin, produce, commit: a transaction
@@ -15,10 +15,6 @@ Kafka cannot keep a transaction open across a restart, and a killed producer doe
 succeeded. So after a crash the sink first aborts the transaction that its predecessor left open (same transactional
 id), then reads the topic after the saved ends, and sends the messages of the pending step that are missing. Each
 message has an id in its headers.
-
-Helpers of the Kafka source and sink: clients, partitions, first and last offsets of topics.
-
-They use the package confluent-kafka, which wraps librdkafka.
 """
 
 from __future__ import annotations
@@ -36,10 +32,10 @@ import pyarrow as pa
 
 from sash.columns.arrow_arrays import together
 from sash.engine.intake.input_checks import check_schema
-from sash.pipeline.function_sink import Outbox
+from sash.pipeline.function_sink import Outbox, OutboxSink
 from sash.pipeline.json_files import decode_json, encode_json, require_json_types
 from sash.pipeline.sink import SinkTask
-from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid
+from sash.pipeline.source import MalformedRecord, Reading, SourceRows, decode_valid, foreign_position
 
 # --- Kafka client ---
 
@@ -264,10 +260,7 @@ class KafkaSource:
         if position is None:
             return {}
         if not isinstance(position, dict) or set(position) != {"topic", "next"} or position["topic"] != self.topic:
-            raise ValueError(
-                f"the state has the position {position!r}, which is not one of the topic {self.topic!r}: it belongs to "
-                "another source. Use that source, or a new store"
-            )
+            raise foreign_position(position, f"the topic {self.topic!r}")
         return {int(number): offset for number, offset in position["next"].items()}
 
     def _require_offsets(self, following: Partitions, known: dict[int, tuple[int, int]]) -> None:
@@ -430,7 +423,6 @@ class _Opened:
     """What an open sink has."""
 
     producer: Any
-    outbox: Outbox
     identity: str
     """The prefix of the ids of messages."""
     ends: Partitions
@@ -442,7 +434,7 @@ class _Opened:
             self.ends[message.partition()] = max(self.ends.get(message.partition(), 0), message.offset() + 1)
 
 
-class KafkaSink:
+class KafkaSink(OutboxSink):
     """Writes each result as a JSON object to a topic of Kafka: exactly once for consumers that read committed messages.
 
     servers: the brokers, such as "broker:9092".
@@ -470,8 +462,8 @@ class KafkaSink:
         self.servers, self.topic, self.config = servers, topic, config
         self.key = (key,) if isinstance(key, str) else tuple(key)
         client_config(servers, config, transactional_id="")
+        super().__init__()
         self._opened: _Opened | None = None
-        self._waiting: tuple[int, pa.RecordBatch] | None = None
 
     def open(self, task: SinkTask) -> None:
         """Abort the transaction that a predecessor left open, and send the missing messages of the pending step."""
@@ -493,30 +485,24 @@ class KafkaSink:
             }
         finally:
             client.close()
-        opened = _Opened(made, outbox, f"{task.run}/{task.name}", ends)
+        opened = _Opened(made, f"{task.run}/{task.name}", ends)
         if (pending := outbox.pending()) is not None:
             starts = {int(number): offset for number, offset in pending.notes["ends"].items()}
             self._send(opened, task.epoch, pending.batch, self._sent(opened, task.epoch, starts))
-        self._opened = opened
+        self._opened, self._outbox = opened, outbox
 
-    def prepare(self, epoch: int, batch: pa.RecordBatch) -> None:
-        """Save the results in the store."""
-        opened = self._opened
-        assert opened is not None
-        opened.outbox.put(epoch, batch, {"ends": {str(number): end for number, end in opened.ends.items()}})
-        self._waiting = epoch, batch
+    def _notes(self) -> Any:
+        assert self._opened is not None
+        return {"ends": {str(number): end for number, end in self._opened.ends.items()}}
 
-    def publish(self, epoch: int) -> None:
-        """Send the results in a transaction."""
-        if self._opened is not None and self._waiting is not None and self._waiting[0] == epoch:
-            self._send(self._opened, epoch, self._waiting[1], frozenset())
-            self._waiting = None
+    def _deliver(self, epoch: int, batch: pa.RecordBatch) -> None:
+        assert self._opened is not None
+        self._send(self._opened, epoch, batch, frozenset())
 
     def close(self) -> None:
-        """Clear the outbox if everything was sent."""
-        if self._opened is not None and self._waiting is None:
-            self._opened.outbox.delete()
-        self._opened = self._waiting = None
+        """Clear the outbox if everything was sent, and drop the producer."""
+        super().close()
+        self._opened = None
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"

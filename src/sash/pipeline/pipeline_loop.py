@@ -9,11 +9,7 @@
                      sink.publish
 
 Whenever the process is killed, the store determines which steps are done: the source continues after them, and the
-sinks publish or discard pending results.
-
-The summary of a pipeline, and the position that it saves with its state.
-
-Stop a pipeline after the current step at SIGINT and SIGTERM.
+sinks publish or discard pending results. SIGINT and SIGTERM stop it after the current step.
 """
 
 from __future__ import annotations
@@ -148,10 +144,6 @@ class PipelinePosition:
                 f"the state in the store has the offset {offset!r}, which no pipeline saved: it belongs to another "
                 "program. Use a new store"
             ) from None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
 
 
 # --- Pipeline loop ---
@@ -348,7 +340,7 @@ class Pipeline:
                     sink.prepare(reached.epoch, batch)
 
         self.has_begun = True
-        self.work.take(None if chunk is None else chunk.batch, reached.to_json(), prepare)
+        self.work.take(None if chunk is None else chunk.batch, asdict(reached), prepare)
         self.position = reached
         for sink in self.sinks:
             sink.publish(reached.epoch)
@@ -363,18 +355,13 @@ class Pipeline:
         counts = RowCounts() if operator.schema is None else self.work.counts()
         return Summary(
             steps=at.epoch,
-            rows_in=counts.rows_in,
-            rows_out=counts.rows_out,
-            late=counts.late,
-            untimed=counts.untimed,
             malformed=at.malformed,
             watermark=operator.watermark,
             offset=at.source,
             finished=at.finished,
             problems=tuple(self.source.problems),
             examples=tuple(self.examples),
-            failed=counts.failed,
-            failed_results=counts.failed_results,
+            **counts._asdict(),
             share=1.0 if at.finished else share_read(self.source, at.source),
             last_failure="" if operator.schema is None else self.work.last_failure,
         )

@@ -1,13 +1,12 @@
 """What a pipeline selects: rows of a source by a condition, columns for a sink, rows for the side output.
 
-The side output of a pipeline: rows that enter no window, with the reason.
+The side output has the rows that enter no window, with the reason:
 
-columns of the source │ _reason    _error   _where   _given
-the row               │ late                                   below the watermark
-the row               │ untimed                                its time is null, NaN, infinite, or too far ahead
-the row               │ failed     why                         an aggregate failed on it, with
-Options(failed="side")
-nulls                 │ malformed  why      file, …  bytes     it could not be decoded
+    columns of the source │ _reason    _error   _where   _given
+    the row               │ late                                   below the watermark
+    the row               │ untimed                                its time is null, NaN, infinite, or too far ahead
+    the row               │ failed     why                         an aggregate failed on it: Options(failed="side")
+    nulls                 │ malformed  why      file, …  bytes     it could not be decoded
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
     position ──read──▶ SourceRows(batch, position, malformed), SourceRows, …
 
 A position is a JSON value. A pipeline saves it with the operator's state, in one commit, and resumes from it.
-
-An iterable of batches as a source.
 """
 
 from __future__ import annotations
@@ -73,6 +71,14 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+
+
+def foreign_position(position: Any, what: str) -> ValueError:
+    """The error for a position in the state that another kind of source has saved."""
+    return ValueError(
+        f"the state has the position {position!r}, which is not one of {what}: it belongs to another source. Use that "
+        "source, or a new store"
+    )
 
 
 def share_read(source: Source, position: Any) -> float | None:
@@ -185,8 +191,5 @@ def _checked(position: Any) -> int:
     if position is None:
         return 0
     if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-        raise ValueError(
-            f"the state has the position {position!r}, which is not one of an iterable of batches: it belongs to "
-            "another source. Use that source, or a new store"
-        )
+        raise foreign_position(position, "an iterable of batches")
     return position

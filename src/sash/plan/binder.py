@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from sash.expressions.tree import ColumnNode, Node, with_text
 from sash.monoids.algebra import Bound
-from sash.monoids.custom import Custom
+from sash.monoids.custom import Custom, require_pure
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.null_rows import NullRows
-from sash.monoids.sample_probe import require_pure
 from sash.plan import types, validation
 from sash.plan.bound_query import AggregateSpec, BoundQuery, WindowSpec, wide_type
 from sash.plan.categories import Categories, UnknownCategories, categories_of, is_ordered

@@ -5,7 +5,7 @@ and which of them share a state, keys, order, lateness and forgetting, and the c
 cover how results are computed and emitted (options, emit, late, ahead). It does not use Python's `hash`, which differs
 between processes.
 
-Aggregates are named by `monoids/monoid_key.py`; a user's without a name by what its code depends on
+Aggregates are named by `monoids/custom.py`; a user's without a name by what its code depends on
 (kernels/jit/code_fingerprint.py), which differs between Pythons.
 
 A fingerprint has no module and no private name of sash: state survives a reorganisation of sash, too.
@@ -29,11 +29,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from sash.monoids.algebra import Bound
+from sash.monoids.algebra import itself as identity_function
 from sash.monoids.arithmetic import Aggregated
-from sash.monoids.custom import Custom
-from sash.monoids.custom import itself as identity_function
+from sash.monoids.custom import Custom, monoid_key
 from sash.monoids.direct_product import DirectProduct
-from sash.monoids.monoid_key import monoid_key
 from sash.plan.common_results import groups_by_state
 from sash.windows.calendar import CalendarLength
 from sash.windows.specs import Policy, WindowKind

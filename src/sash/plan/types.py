@@ -39,7 +39,7 @@ A column of type null has no values: results are nulls, of the type that numbers
 
 Results have at most 38 digits (76 for decimals of 256 bits); one with more is an error. A mean is rounded half up.
 Durations have the unit of the column; those of dates are in seconds (for date64 in milliseconds). Medians, and
-quantiles between two values: `monoids/between_values.py`.
+quantiles between two values: `monoids/rank_statistics.py`.
 """
 
 from __future__ import annotations
@@ -56,14 +56,12 @@ import pyarrow.types as is_
 
 from sash import monoids as m
 from sash.monoids.algebra import Domain, Kind, Monoid
-from sash.monoids.between_values import MORE, BetweenValues
-from sash.monoids.custom import Custom
+from sash.monoids.custom import SAMPLES, Custom, outcomes, sample_rows
 from sash.monoids.decimals import DecimalMean, DecimalRange, DecimalSum
 from sash.monoids.direct_product import DirectProduct
 from sash.monoids.durations import PER_SECOND, DurationMean, DurationRange, DurationSum
 from sash.monoids.null_rows import NoValues
-from sash.monoids.rank_statistics import BETWEEN, INTERPOLATIONS
-from sash.monoids.sample_probe import SAMPLES, outcomes, sample_rows
+from sash.monoids.rank_statistics import BETWEEN, INTERPOLATIONS, MORE, BetweenValues
 from sash.monoids.sketches import BloomFilter, SketchMonoid
 
 # --- Types ---

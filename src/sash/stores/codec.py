@@ -16,7 +16,7 @@ are accepted, since an instance of a subclass (a namedtuple) would be decoded as
 use an explicit stack, so nesting costs memory, not recursion. Only tuples in a set or in a key of a dict are limited
 to 1,000 levels, because Python hashes tuples recursively and without a limit.
 
-Encode single values as bytes: for each exact type a tag, a writer, and a reader.
+For each exact type there are a tag, a writer, and a reader:
 
     i  int, 64 bits        I  int, longer         d  float           T F _  True, False, None
     s  str                 b  bytes               D  Decimal         N      a NumPy scalar
@@ -27,18 +27,18 @@ A writer returns the tag and the content; a reader takes the data and the offset
 and the offset after it. Time zones are written as values of these types: None, an offset (timedelta) with its name, or
 the key of a zone.
 
-Encode the states of user-defined aggregates as bytes, without pickle. In this order:
+The states of user-defined aggregates are encoded in this order:
 
-a monoid with dump= and load=      what these functions return
-a NamedTuple or a dataclass        its fields, by `codec`; the class is that of the identity
-anything else                      by `codec`
+    a monoid with dump= and load=      what these functions return
+    a NamedTuple or a dataclass        its fields, as above; the class is that of the identity
+    anything else                      as above
 
-Encode a list of states as bytes, for the pages of a tree's nodes.
+A list of states, for the pages of a tree's nodes:
 
     1.0 2.0 3.0 …           n │ d │ 1.0, 2.0, 3.0, …            numbers of one type
     2**64 + 1, 2**65, …     w │ 9 │ 2**64 + 1, 2**65, …         larger integers, all of one width: exact sums
     (3, 0.5) (4, 1.5) …     t │ 2 │ 2 │ 3, 4, … │ 0.5, 1.5, …   tuples of one length: a list for each position
-    anything else           c │ a list, as `codec` writes it
+    anything else           c │ a list, as above
 
 Values of one type are packed in one call: 512 pairs of numbers take 60 µs instead of 500.
 """

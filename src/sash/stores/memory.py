@@ -1,6 +1,6 @@
-"""A store in the memory of the process: a dict. The default.
+"""A store in the memory of the process: a dict. The default. And views of any store in the process.
 
-Views: a store keeps the pages that a write replaces, as long as another thread reads the version before it.
+A store keeps the pages that a write replaces, as long as another thread reads the version before it:
 
 view      ├──────────── reads ────────────┤      pages of the version at its beginning
 writes        b1, header       b7, header        their old pages are kept for the view
@@ -12,7 +12,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from sash.stores.store import Reads, checked_names, checked_pages
+from sash.stores.store import ClosedAtEnd, Reads, checked_names, checked_pages
 
 # --- Views ---
 
@@ -70,7 +70,7 @@ class Views:
 
 
 @dataclass(repr=False)
-class MemoryStore:
+class MemoryStore(ClosedAtEnd):
     """Pages in a dict.
 
     >>> store = MemoryStore()
@@ -132,12 +132,6 @@ class MemoryStore:
     def nbytes(self) -> int:
         """The size of all pages."""
         return sum(map(len, self.pages.values()))
-
-    def __enter__(self) -> MemoryStore:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return len(self.pages)

@@ -8,8 +8,6 @@ The schemas are not in the page: the fingerprint identifies them. That saves 8 Â
 rows of 4 columns take some 17 Âµs each way, 5 of them for the checksum. Batches are read in place from the bytes of the
 page, and keep those alive.
 
-Read record batches from untrusted bytes: only valid ones are returned.
-
 Arrow trusts the metadata of a batch, so the metadata is checked first. Compressed buffers are refused: sash writes
 none, and a few bytes of them may expand to gigabytes. So are buffers that are not aligned to 8 bytes, because compiled
 loops read them as words. Then the values are validated: offsets of text and lists do not decrease and stay within the

@@ -27,6 +27,7 @@ from weakref import WeakSet, finalize
 
 from sash.stores.memory import Views
 from sash.stores.store import (
+    ClosedAtEnd,
     Reads,
     StoreDamaged,
     StoreError,
@@ -133,7 +134,7 @@ def _options(read_only: bool, recovery: rocksdict.DBRecoveryMode | None = None) 
     return options
 
 
-class RocksDBStore:
+class RocksDBStore(ClosedAtEnd):
     """Pages in a directory of RocksDB.
 
     `read_only`: open while a writer is running, in this or in another process; `refresh` shows its later writes.
@@ -473,12 +474,6 @@ class RocksDBStore:
         finally:
             if self.read_only:
                 self._clean_up()
-
-    def __enter__(self) -> RocksDBStore:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<RocksDBStore: {self.path}{', read only' * self.read_only}{', closed' * (self._db is None)}>"

@@ -7,10 +7,6 @@
 
 Calls take many pages, because each call to a remote store costs a round trip: an operator makes one per batch.
 
-Errors of stores outside of memory.
-
-Check and encode the names and pages that are passed to a store.
-
 A name is any Unicode text. Stores outside of memory encode it in UTF-8, which keeps the order.
 """
 
@@ -19,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 # --- Store ---
 
@@ -108,6 +104,29 @@ def checked_store(what: str, given: Any) -> Store:
     elif isinstance(given, str | os.PathLike):
         advice = f"for a directory, use sash.stores.RocksDBStore({os.fspath(given)!r})"
     raise TypeError(f"{what} must be a store: {advice}; got {given!r:.80}")
+
+
+class ClosedAtEnd:
+    """A store that is closed at the end of a `with` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release what the store holds."""
+        raise NotImplementedError
+
+
+def sync_to_disk(path: str | os.PathLike[str]) -> None:
+    """Flush a file, or the names in a directory, to disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 # --- Store errors ---

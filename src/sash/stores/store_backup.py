@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sash.stores.envelope import MAGIC, fingerprint_of
 from sash.stores.rocksdb_store import RocksDBStore
-from sash.stores.store import Refreshable, Store, StoreDamaged, StoreError, StoreInUse, StoreUnavailable
+from sash.stores.store import Refreshable, Store, StoreDamaged, StoreError, StoreInUse, StoreUnavailable, sync_to_disk
 
 CHUNK = 8 << 20
 """Bytes of pages that are written at a time."""
@@ -118,7 +118,7 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[RocksDBStore]:
         with RocksDBStore(fresh, sync=True) as store:
             yield store
         os.rename(fresh, place)
-        _sync(place.parent)
+        sync_to_disk(place.parent)
     finally:
         with suppress(FileNotFoundError):
             shutil.rmtree(fresh)
@@ -137,12 +137,3 @@ def _delete_unfinished(place: Path) -> None:
             except StoreInUse:  # by a process that runs
                 continue
         shutil.rmtree(left)
-
-
-def _sync(directory: Path) -> None:
-    """Flush the names in a directory to disk."""
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

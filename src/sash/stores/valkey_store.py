@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sash.stores.store import (
+    ClosedAtEnd,
     StoreError,
     StoreInUse,
     StoreUnavailable,
@@ -418,7 +419,7 @@ _SCANNED = 256
 """Pages that a scan reads at once."""
 
 
-class ValkeyStore:
+class ValkeyStore(ClosedAtEnd):
     """Pages in Valkey or Redis, at a URL: `valkey://`, `redis://`, with TLS `valkeys://`, `rediss://`, or `unix://`.
 
     In place of a URL, a client of the package valkey is accepted, for a cluster or options of its own.
@@ -544,12 +545,6 @@ class ValkeyStore:
             self._lease.release()
         self._connection.close()
         self._connection = None
-
-    def __enter__(self) -> ValkeyStore:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         closed = ", closed" * (self._connection is None)

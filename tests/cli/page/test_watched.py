@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -97,6 +98,14 @@ def test_the_watermark_is_a_time_without_zeros(unit: str, zone: str | None, text
         assert calls.figures("x", "operator").watermark == text.replace("20", f"20{more}").replace(
             f"20{more}23", "2023"
         )
+
+
+@pytest.mark.parametrize("days", [pa.date32(), pa.date64()], ids=str)
+def test_the_watermark_of_a_column_of_dates_is_a_date(page: Any, days: pa.DataType) -> None:
+    op = sash.Query("3d", on="t", lateness="0s", n=sash.count()).operator()
+    page.watch(op)
+    op.process(pa.record_batch({"t": pa.array([date(2024, 2, 28), date(2024, 3, 1)], days)}))
+    assert figures(page)["watermark"] == "2024-03-01"
 
 
 def test_a_call_that_fails_is_not_counted_and_a_problem_of_the_page_loses_no_results(page: Any) -> None:

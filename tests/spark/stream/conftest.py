@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.spark.stream import live_state
-from sash.spark.stream import local_pages as local_directory
+from sash.spark.stream import local_pages
 
 
 @pytest.fixture
@@ -16,6 +15,6 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "blockmgr-1"
     root.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(root))
-    monkeypatch.setattr(live_state, "_alive", {})
-    monkeypatch.setattr(local_directory, "_cleaned", set())
+    monkeypatch.setattr(local_pages, "_alive", {})
+    monkeypatch.setattr(local_pages, "_cleaned", set())
     return root

@@ -18,8 +18,7 @@ from sash.spark.stream.plan_stream import output_schema, spec_of
 from sash.spark.stream.shard_progress import FLOWS, LEVELS, TIMES
 from sash.spark.stream.shard_task import ShardTask
 from sash.spark.stream.stream_spec import PackedRow, StreamSpec
-from sash.spark.stream.unpack_shards import UnpackShards
-from sash.spark.worker_io import blob_column
+from sash.spark.worker_io import UnpackShards, blob_column
 
 
 class MapState:

@@ -11,7 +11,7 @@ import pytest
 
 import sash
 from sash import Query, Time
-from sash.spark.stream import live_state
+from sash.spark.stream import local_pages
 from sash.spark.stream.local_pages import NAME
 from tests.spark.stream.fake_spark import FakeStream
 
@@ -30,7 +30,7 @@ class OtherWorkers(FakeStream):
     """A stream each of whose calls runs in a worker that has not had the shard."""
 
     def _call(self, *arguments: Any) -> None:
-        live_state._alive.clear()
+        local_pages._alive.clear()
         super()._call(*arguments)
 
 

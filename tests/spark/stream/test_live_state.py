@@ -13,7 +13,7 @@ import pytest
 
 import sash
 from sash import Query, Time
-from sash.spark.stream import live_state
+from sash.spark.stream import local_pages
 from sash.spark.stream.local_pages import FOOT, NAME
 from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_task import ShardTask
@@ -65,7 +65,7 @@ def test_a_worker_that_comes_late_finds_what_the_others_have_written() -> None:
     stream = FakeStream(QUERY, SCHEMA, shards=2)
     for number in range(5):
         stream.batch([rows(number)])
-    live_state._alive.clear()
+    local_pages._alive.clear()
     stream.batch([rows(5)])
     assert stream.counts[-1]["pages_read"] <= ALWAYS * stream.counts[-1]["calls"]
     assert stream.counts[-1]["pages_local"] > 0
@@ -131,7 +131,7 @@ def test_two_attempts_at_a_time_do_not_meet(committed: str) -> None:
     stream = OtherWorkers(QUERY, SCHEMA, shards=1)
     for number in range(4):
         stream.batch([rows(number)])
-    live_state._alive.clear()
+    local_pages._alive.clear()
     packed = [PackedRow(0, rows=blob) for blob in row_payloads(stream, rows(4))]
     attempts = []
     for _ in range(2):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sash.spark
-from sash.cli.page.watched_stream import WatchedStream
+from sash.cli.page.watched_operator import WatchedStream
 from sash.spark.stream.monitor import METRICS, Monitor
 from sash.spark.stream.shard_progress import FLOWS
 

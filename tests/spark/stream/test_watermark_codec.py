@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.plan.time_axis import TimeAxis
-from sash.spark.stream.watermark_codec import WatermarkCodec
+from sash.spark.stream.stream_spec import WatermarkCodec
 
 AXES = {
     "timestamps": (TimeAxis.of("t", pa.timestamp("us", "UTC")), 2_500),

@@ -3,17 +3,13 @@
     a call of the query ──add──▶ batches, by reference ──since──▶ rows of a chosen key
     (its own thread)             at most ROWS rows                (threads of the server)
 
-A call adds a reference to its batch. Rows are read only when someone asks for a key.
-
-Keys of results: as JSON text for a page, and the rows of a key.
-
-The newest results of a key as JSON: for the chart and the table of a page.
+A call adds a reference to its batch. Rows are read only when someone asks for a key, for the chart and the table of a
+page. A key is JSON text.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -22,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.columns.keys import has_key
 from sash.pipeline.json_files import encode_json
 from sash.windows.duration import UNITS
 
@@ -72,21 +69,6 @@ def _value(value: Any, name: str, schema: pa.Schema) -> pa.Scalar:
             return pa.scalar(str(value)).cast(dtype)
         except (pa.ArrowException, TypeError, ValueError):
             raise ValueError(f"{value!r} is not a value of the key column {name!r} of type {dtype}") from None
-
-
-def rows_of(batch: pa.RecordBatch, by: Sequence[str], values: Sequence[pa.Scalar]) -> pa.RecordBatch:
-    """The rows of a key."""
-    chosen = None
-    for name, value in zip(by, values, strict=True):
-        column = _plain(batch.column(name))
-        if not value.is_valid:
-            fits = pc.is_null(column)
-        elif pa.types.is_floating(column.type) and math.isnan(value.as_py()):
-            fits = pc.is_nan(column)
-        else:
-            fits = pc.equal(column, value)
-        chosen = fits if chosen is None else pc.and_(chosen, fits)
-    return batch if chosen is None else batch.filter(chosen)
 
 
 def _plain(column: Any) -> Any:
@@ -235,13 +217,16 @@ class ChosenKey:
         """Add the rows of this key among the newest results; `skipped` results before them were dropped."""
         self.skipped += skipped if self.table is not None else 0
         self.seen += skipped + sum(batch.num_rows for batch in batches)
-        found = [rows_of(batch, self.by, self.values) for batch in batches]
-        found = [batch for batch in found if batch.num_rows]
+        found = [batch for batch in map(self._rows, batches) if batch.num_rows]
         if not batches or (not found and self.table is not None):
             return
         table = pa.Table.from_batches(found, batches[0].schema)
         table = _last_revisions(table if self.table is None else pa.concat_tables([self.table, table]))
         self.table = table.take(pa.array(range(max(table.num_rows - POINTS, 0), table.num_rows), pa.int64()))
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_plain(batch.column(name)) for name in self.by]
+        return batch.filter(has_key(columns, self.values)) if columns else batch
 
 
 def _bounded(batch: pa.RecordBatch) -> pa.RecordBatch:

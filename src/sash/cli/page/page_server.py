@@ -13,11 +13,10 @@ whole request, because all of it is read before its token is known. If all place
 waited longest for a request gives way, and a refused request ends its connection, so those who send slowly or nothing,
 or read no answers, keep nobody out.
 
-Access control of a page: a token on every request, and a check of the Host header.
-
-A page in another tab cannot read this one, because browsers separate origins. But its domain may be made to point at
-127.0.0.1 (DNS rebinding): then it has our origin, and only the Host header differs. So on loopback the header must be
-a name of this machine. The token keeps out other users of the machine, and of the network.
+Every request needs a token, and its Host header is checked. A page in another tab cannot read this one, because
+browsers separate origins. But its domain may be made to point at 127.0.0.1 (DNS rebinding): then it has our origin, and
+only the Host header differs. So on loopback the header must be a name of this machine. The token keeps out other users
+of the machine, and of the network.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from sash.cli.page.plan_picture import narrow_plan_svg, plan_svg
-from sash.cli.page.watched_operator import WatchedOperator, WatchedQueries, WatchedQuery
-from sash.cli.page.watched_stream import WatchedStream
+from sash.cli.page.watched_operator import WatchedQuery, WatchedStream, watched_queries
 
 MOST = 64
 """The maximum number of queries on a page."""
@@ -60,7 +61,7 @@ class QueryBoard:
         found = []
         for one in self._all():
             one.catch_up()
-            found.append(one.figures().to_json())
+            found.append(asdict(one.figures()))
         return found
 
     def keys(self, name: str) -> list[str]:
@@ -104,7 +105,7 @@ class QueryBoard:
         return next(one for one in names if one not in taken)
 
 
-def _watched(running: Any, name: str, query: Any) -> list[WatchedQuery]:
+def _watched(running: Any, name: str, query: Any) -> Sequence[WatchedQuery]:
     from sash.engine import Operator, QueriesOperator
     from sash.pipeline import Pipeline
 
@@ -116,13 +117,10 @@ def _watched(running: Any, name: str, query: Any) -> list[WatchedQuery]:
         return [WatchedStream(Monitor(running, None).follow() if owned else running, name, query, owned)]
     if query is not None:
         raise TypeError("query= is for streams of Spark: operators and pipelines have their query")
-    if isinstance(running, Operator):
-        return [WatchedOperator(running, name)]
-    operator = running.work.operator if isinstance(running, Pipeline) else running
-    if isinstance(operator, QueriesOperator):
-        return [*WatchedQueries(operator, name).members]
     if isinstance(running, Pipeline):
-        return [WatchedOperator(operator, name, running)]
+        return watched_queries(running.work.operator, name, running)
+    if isinstance(running, Operator | QueriesOperator):
+        return watched_queries(running, name)
     raise TypeError(
         "a page watches an operator, a pipeline (sash.pipe(…, watch=page.watch)), a streaming query of Spark or its "
         f"sash.spark.monitor(); got a {type(running).__name__}"

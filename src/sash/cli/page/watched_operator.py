@@ -1,17 +1,10 @@
-"""WatchedOperator: observes the calls of an operator or of a pipeline: counters, latencies, rates.
+"""What a page shows of a running query: counters, latencies, rates. Of an operator by its calls, on Spark by a monitor.
 
     op.process(batch) ──▶ results, seconds ──▶ counters, a histogram, a reference to the results
                                                         ▲
                                              the server reads them in its threads
 
-The work is per call, not per row. Measuring the size of the state, which takes longer, is limited to 2% of the
-time.
-
-WatchedQueries: observes the operator of several queries, with figures for each query.
-
-QueryFigures: the counters of a query at one time, and the rate of its rows over the last minutes.
-
-LatencyHistogram: percentiles of durations, from a fixed number of logarithmic buckets.
+The work is per call, not per row. Measuring the size of the state, which takes longer, is limited to 2% of the time.
 """
 
 from __future__ import annotations
@@ -22,13 +15,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sash.cli.page.newest_results import NewestResults, results_json
+from sash.columns.time_numbers import time_text
 from sash.engine import QueriesOperator
 from sash.engine.intake.progress import Metrics, Progress
 from sash.engine.operator import Operator
@@ -37,6 +31,7 @@ from sash.plan.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from sash.pipeline import Pipeline
+    from sash.spark.stream.monitor import Monitor
 
 
 # --- Latency histogram ---
@@ -134,33 +129,34 @@ class QueryFigures:
     problem: str = ""
     """What the page could not do, and why."""
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
 
-
-class WatchedQuery(Protocol):
+class WatchedQuery:
     """A query that a page shows."""
 
     name: str
 
     def figures(self) -> QueryFigures:
         """The figures now."""
-
-    def keys(self) -> list[str]:
-        """The keys of the newest results, as JSON arrays."""
-
-    def results(self, key: str) -> dict[str, Any] | None:
-        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
+        raise NotImplementedError
 
     def plan(self) -> str:
         """The text of `explain()`; empty if it is unknown."""
-
-    def catch_up(self) -> None:
-        """Read new results before they are dropped."""
+        raise NotImplementedError
 
     def release(self) -> None:
         """Stop watching."""
+        raise NotImplementedError
+
+    def keys(self) -> list[str]:
+        """The keys of the newest results, as JSON arrays; none where results are not shown."""
+        return []
+
+    def results(self, key: str) -> dict[str, Any] | None:  # noqa: ARG002 (for those that override it)
+        """The newest results of a key; None before there are any. Raises ValueError if it is not a key."""
+        return None
+
+    def catch_up(self) -> None:
+        """Read new results before they are dropped."""
 
 
 class RowRate:
@@ -212,10 +208,51 @@ ALLOWANCE = 0.5
 """Seconds that it may take in any case, so that short programs measure it after each call."""
 
 
-class WatchedCalls:
-    """A query that a page shows by the results of its calls."""
+def watched_queries(
+    operator: Operator | QueriesOperator, name: str, pipeline: Pipeline | None = None
+) -> list[WatchedOperator]:
+    """Observe the calls of an operator, once for all of its queries: the query, or each of several, for a page."""
+    if isinstance(operator, Operator):
+        found = [WatchedOperator(operator, name, operator.query, pipeline)]
+    else:
+        members = operator.queries.queries.items()
+        found = [WatchedOperator(operator, f"{name}: {member}", query) for member, query in members]
 
-    calls: CallFigures
+    def observe(results: Any, seconds: float) -> None:
+        if isinstance(operator, Operator):
+            found[0].calls.take(operator, results, seconds)
+            return
+        inner = {member: group.operator for group in operator.groups for member in group.names}
+        for member, watched in zip(operator.queries.queries, found, strict=True):
+            watched.calls.take(inner[member], results[member], seconds)
+
+    operator.set_observer(observe)
+    if isinstance(operator, Operator) and operator.schema is not None:
+        found[0].calls.measure(operator)
+    return found
+
+
+class WatchedOperator(WatchedQuery):
+    """A query of an operator, by the results of its calls. Queries that share a state show its size and counters.
+
+    operator: the operator whose calls are observed.
+    name: its name on the page.
+    query: the query.
+    pipeline: the pipeline that the operator belongs to, which counts malformed records.
+    """
+
+    def __init__(
+        self, operator: Operator | QueriesOperator, name: str, query: Query, pipeline: Pipeline | None = None
+    ) -> None:
+        self.operator, self.name, self.pipeline = operator, name, pipeline
+        self.calls = CallFigures(query)
+
+    def figures(self) -> QueryFigures:
+        """The figures after the last call."""
+        if self.pipeline is None:
+            return self.calls.figures(self.name, "operator")
+        at = self.pipeline.position
+        return self.calls.figures(self.name, "pipeline", at.malformed, at.finished)
 
     def keys(self) -> list[str]:
         """The keys of the newest results."""
@@ -229,39 +266,13 @@ class WatchedCalls:
         """Add the newest results to those of the chosen keys."""
         self.calls.newest.catch_up()
 
-
-class WatchedOperator(WatchedCalls):
-    """An operator that a page shows.
-
-    operator: the operator whose calls are observed.
-    name: its name on the page.
-    pipeline: the pipeline that it belongs to, which counts malformed records.
-    """
-
-    def __init__(self, operator: Operator, name: str, pipeline: Pipeline | None = None) -> None:
-        self.operator, self.name, self.pipeline = operator, name, pipeline
-        self.calls = CallFigures(operator.query)
-        operator.set_observer(self._observe)
-        if operator.schema is not None:
-            self.calls.measure(operator)
-
-    def _observe(self, results: pa.RecordBatch, seconds: float) -> None:
-        self.calls.take(self.operator, results, seconds)
-
-    def release(self) -> None:
-        """Stop watching the operator."""
-        self.operator.remove_observer()
-
-    def figures(self) -> QueryFigures:
-        """The figures after the last call."""
-        malformed = None if self.pipeline is None else self.pipeline.position.malformed
-        finished = self.pipeline is not None and self.pipeline.position.finished
-        kind = "operator" if self.pipeline is None else "pipeline"
-        return self.calls.figures(self.name, kind, malformed, finished)
-
     def plan(self) -> str:
         """The text of `explain()`."""
-        return self.operator.query.explain(self.operator.schema)
+        return self.calls.query.explain(self.operator.schema)
+
+    def release(self) -> None:
+        """Stop watching the operator, with all of its queries."""
+        self.operator.remove_observer()
 
 
 class CallFigures:
@@ -342,10 +353,10 @@ class CallFigures:
         axis = self._time
         if watermark is None or axis is None or not math.isfinite(watermark):
             return None, None, ""
+        text = str(time_text(watermark, axis.type))
         if not axis.timed:
-            return str(watermark), None, ""
-        lag = time.time() - watermark * axis.unit / 1e9
-        return _readable(pa.scalar(watermark, pa.int64()).cast(axis.type).cast(pa.string()).as_py()), lag, "s"
+            return text, None, ""
+        return _readable(text), time.time() - watermark * axis.unit / 1e9, "s"
 
     def results(self, key: str) -> dict[str, Any] | None:
         """The newest results of a key."""
@@ -369,45 +380,61 @@ def _readable(time: str) -> str:
     return re.sub(r"\.(\d*?)0+(?!\d)", lambda found: f".{found[1]}" if found[1] else "", time)
 
 
-# --- Watched queries ---
+# --- Watched stream ---
 
 
-class WatchedQueries:
-    """Observes the calls of the operator once for all queries."""
+class WatchedStream(WatchedQuery):
+    """A streaming query of Spark. Spark writes its results to the sink, so the page shows only figures.
 
-    def __init__(self, operator: QueriesOperator, name: str) -> None:
-        self.operator = operator
-        self.members = [
-            WatchedMember(f"{name}: {member}", CallFigures(query), self)
-            for member, query in operator.queries.queries.items()
-        ]
-        self._names = [*operator.queries.queries]
-        operator.set_observer(self._observe)
+    monitor: a `sash.spark.Monitor`.
+    name: its name on the page.
+    query: the `sash.Query`, whose plan the page shows.
+    owned: was the monitor started for the page?
+    """
 
-    def _observe(self, results: dict[str, Any], seconds: float) -> None:
-        inner = {name: group.operator for group in self.operator.groups for name in group.names}
-        for name, member in zip(self._names, self.members, strict=True):
-            member.calls.take(inner[name], results[name], seconds)
-
-    def release(self) -> None:
-        """Stop watching the operator."""
-        self.operator.remove_observer()
-
-
-class WatchedMember(WatchedCalls):
-    """One of several queries. Queries that share a state show its size and counters."""
-
-    def __init__(self, name: str, calls: CallFigures, watched: WatchedQueries) -> None:
-        self.name, self.calls, self.watched = name, calls, watched
+    def __init__(self, monitor: Monitor, name: str, query: Query | None, owned: bool) -> None:
+        self.monitor, self.name, self.query, self.owned = monitor, name, query, owned
+        self.latency = LatencyHistogram()
+        self._counted = -1
 
     def figures(self) -> QueryFigures:
-        """The figures after the last call."""
-        return self.calls.figures(self.name, "operator")
+        """The figures of the last micro-batch, and the sums over all."""
+        batches, totals = [*self.monitor.batches], dict(self.monitor.totals)
+        for batch in batches:
+            if batch.number > self._counted:
+                self.latency.add(batch.seconds)
+                self._counted = batch.number
+        last = batches[-1] if batches else None
+        ended = not self.monitor.query.isActive
+        return QueryFigures(
+            name=self.name,
+            kind="spark",
+            finished=ended,
+            rows_in=totals["rows_in"],
+            rows_out=totals["rows_out"],
+            rows_per_second=0.0 if last is None or ended else last.rows_per_second,
+            late=totals["late"],
+            untimed=totals["untimed"],
+            malformed=totals["malformed"],
+            keys=0 if last is None else last.keys,
+            elements=0 if last is None else last.elements,
+            state_bytes=0 if last is None else last.state_bytes,
+            pages_read=totals["pages_read"],
+            pages_written=totals["pages_written"],
+            watermark=None,
+            lag=None if last is None else last.lag,
+            lag_unit="" if last is None else last.lag_unit,
+            lag_of="newest row",
+            latency=self.latency.to_json(),
+            rates=[(batches[-1].at - one.at, one.rows_per_second) for one in batches[-240:]],
+            has_plan=self.query is not None,
+        )
 
     def plan(self) -> str:
-        """The text of `explain()`."""
-        return self.calls.query.explain(self.watched.operator.schema)
+        """The text of `explain()`, if the query is known."""
+        return "" if self.query is None else self.query.explain()
 
     def release(self) -> None:
-        """Stop watching all of them."""
-        self.watched.release()
+        """Stop the monitor, if it was started here."""
+        if self.owned:
+            self.monitor.close()

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.aggregators.by_position import catalogue_name, sequential
+from sash.aggregators.catalogue import catalogue_name, sequential
 from sash.aggregators.in_order import InOrder
 from sash.columns.aggregate_batch import Aggregate
 from sash.columns.arrow_arrays import all_true, stacked

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from sash.aggregators.by_position import sequential
-from sash.aggregators.in_order import InOrder
-from sash.aggregators.running import Running
+from sash.aggregators.catalogue import sequential
+from sash.aggregators.in_order import InOrder, Running
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.failed_rows import FailedResults
 from sash.columns.lowered_results import NOT_ASKED

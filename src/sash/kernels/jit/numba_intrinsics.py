@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from sash.aggregators.base import STORED, fields
-from sash.aggregators.btree import BTreeNodes
+from sash.aggregators.btree import BTree
 from sash.kernels.jit.numba_arrays import BITS, Ring, RingLevels, Rows, columns_of, levels_of, ring_of
 from sash.kernels.jit.numba_methods import NATIVE
 from sash.kernels.jit.numba_struct import POOLS, StateType, StructSpec, StructSpecType, get_field, ratio
@@ -235,6 +235,6 @@ def rebuild(spec: StructSpec, storage: Any, left: Any) -> Any:
 
 
 def _in_place(spec: StructSpec, name: str, kind: str, arrays: Any) -> Any:
-    if kind in POOLS and issubclass(spec.structure, BTreeNodes):
+    if kind in POOLS and issubclass(spec.structure, BTree):
         return Rows(spec.layout(kind), arrays, spec.structure.width(name, spec.structure.min_arity))
     return (RingLevels if kind == "Levels" else Ring)(spec.layout(kind), arrays)

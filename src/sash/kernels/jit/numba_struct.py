@@ -33,7 +33,7 @@ from numba.extending import (
 )
 
 from sash.aggregators.base import STORED, Aggregator, fields
-from sash.aggregators.btree import BTreeNodes
+from sash.aggregators.btree import BTree
 from sash.kernels.jit.code_fingerprint import fingerprint
 from sash.kernels.jit.numba_arrays import (
     LevelsType,
@@ -152,7 +152,7 @@ class StateType(Owner):
 
     def field_type(self, name: str, kind: str) -> types.Type:
         """The type of a field of this kind."""
-        if issubclass(self.structure, BTreeNodes) and kind in POOLS:
+        if issubclass(self.structure, BTree) and kind in POOLS:
             shape = {"Times": self.time, "Links": "int"}.get(kind, self.shape)
             return PoolType(shape, self.structure.width(name, self.structure.min_arity))
         stored = {"Queue": RingType(self.shape), "Ints": RingType("int"), "Levels": LevelsType(self.shape)}

@@ -15,8 +15,8 @@ from typing import Any
 
 from sash.kernels.jit.state_layout import NotColumnar
 from sash.monoids.algebra import TOLERANCE, Kind, Monoid, agree
+from sash.monoids.custom import SAMPLES
 from sash.monoids.direct_product import DirectProduct, Unit
-from sash.monoids.sample_probe import SAMPLES
 
 
 class Beside(DirectProduct):

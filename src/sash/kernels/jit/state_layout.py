@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.monoids.algebra import Kind, Monoid
-from sash.monoids.sample_probe import SAMPLES, outcomes, sample_rows
+from sash.monoids.custom import SAMPLES, outcomes, sample_rows
 
 Shape = Any
 """A Kind, or a tuple of Shapes."""

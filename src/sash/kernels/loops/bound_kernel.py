@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from sash.aggregators.amta import AMTA
 from sash.aggregators.base import Aggregator, require
-from sash.aggregators.in_order import InOrder
-from sash.aggregators.running import Running
+from sash.aggregators.in_order import InOrder, Running
 from sash.kernels.jit.code_fingerprint import NotKeyed, fingerprint_and_origin
 from sash.kernels.jit.compile import NotCompiled, is_switched_off, machine_code
 from sash.kernels.jit.numba_monoid import MonoidType, monoid_type

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.aggregators.base import Aggregator, require
-from sash.aggregators.btree import BTreeNodes, checked_arity
-from sash.aggregators.in_order import INSERT, InOrder
-from sash.aggregators.suffix_query import RegisteredRanges, SuffixQuery, checked_ranges
+from sash.aggregators.btree import BTree, checked_arity
+from sash.aggregators.in_order import INSERT, InOrder, RegisteredRanges, SuffixQuery, checked_ranges
 from sash.aggregators.time_ordered import TimeOrdered, require_time
 from sash.kernels.jit.numba_intrinsics import rebuild
 from sash.kernels.jit.numba_struct import StructSpec
@@ -223,7 +222,7 @@ def replay(structure: type[InOrder], monoid: Monoid, columns: Columns, operation
 
 def with_arity(structure: type[TimeOrdered], min_arity: int | None) -> type[TimeOrdered]:
     """The structure with another min-arity, a constant in compiled code."""
-    if min_arity is None or not issubclass(structure, BTreeNodes) or min_arity == structure.min_arity:
+    if min_arity is None or not issubclass(structure, BTree) or min_arity == structure.min_arity:
         return structure
     chosen = structure, checked_arity(min_arity)
     if chosen not in _chosen:

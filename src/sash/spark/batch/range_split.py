@@ -173,12 +173,15 @@ def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
     if wanted == 1:
         return None
     lookback = Lookback.of(bound_query)
+    # the cost of partials does not depend on the number of rows
+    divided = equal_ranges if has_lifetime(bound_query) else time_ranges
     columns, buckets, total = _histogram(data, bound_query, wanted, lookback.gap)
-    size = max(1, min(BATCH_ROWS, HELD // _row_bytes(bound_query.schema)))
+    row_bytes = sum(bytes_of(field.type) or 64 for field in bound_query.schema)  # text, lists and the like: about 64
+    size = max(1, min(BATCH_ROWS, HELD // row_bytes))
     large: dict[int, LargeKey] = {}
     for place, one in enumerate(buckets):
         most = min(-(-one.total * wanted // max(total, 1)), MOST)
-        ranges = _ranges(one, bound_query, lookback, most if asked else min(most, one.total // ENOUGH))
+        ranges = divided(one, lookback, most if asked else min(most, one.total // ENOUGH))
         # a large key is read in pieces even if it has one range: no worker holds all of it
         if len(ranges) > 1 or one.total > size:
             large[place] = LargeKey(ranges, piece_edges(one, size))
@@ -197,11 +200,6 @@ def split_of(data: Any, bound_query: BoundQuery) -> RangeSplit | None:
     return RangeSplit(found, lasts, ShuffleRouting.of(keys, [*large.values()], groups), partitions)
 
 
-def _ranges(buckets: Buckets, bound_query: BoundQuery, lookback: Lookback, most: int) -> list[TimeRange]:
-    # the cost of partials does not depend on the number of rows
-    return (equal_ranges if has_lifetime(bound_query) else time_ranges)(buckets, lookback, most)
-
-
 def _histogram(
     data: Any, bound_query: BoundQuery, ranges: int, gap: Number | None
 ) -> tuple[list[pa.Array], list[Buckets], int]:
@@ -216,11 +214,6 @@ def _histogram(
     with job(data.sparkSession, name):
         runs = collected(plainly_named(read).mapInArrow(by_value(histogram, name), spark_schema(histogram.output())))
     return buckets_of(runs, len(bound_query.by))
-
-
-def _row_bytes(schema: pa.Schema) -> int:
-    """The approximate size of a row in bytes, by its types; text, lists and the like count as 64."""
-    return sum(bytes_of(field.type) or 64 for field in schema)
 
 
 def _sampled(data: Any, weight: str) -> Any:

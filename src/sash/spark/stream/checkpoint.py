@@ -4,15 +4,12 @@
                                     │
                                     └── another query ──▶ StateMismatch, with what has changed; nothing is written
 
-Spark's data source `statestore` reads the last committed state, in a classic session and over Connect. If the header
-of the first shard is of this query, no other is read. Shards check their headers again when they open their state:
-only they notice an interrupted migration, and results that were transformed before they were written.
+Spark's data source `statestore` reads the last committed state, in a classic session and over Connect, while the stream
+runs or afterwards. If the header of the first shard is of this query, no other is read. Shards check their headers
+again when they open their state: only they notice an interrupted migration, and results that were transformed before
+they were written.
 
 The engine is imported lazily: workers that only unpack results import this package, too.
-
-Read the pages in a checkpoint of a stream with Spark's state reader, while the stream runs or afterwards.
-
-StreamHeader: the page of a shard's state with the query's fingerprint, the number of shards, and the timer.
 """
 
 from __future__ import annotations
@@ -67,7 +64,6 @@ def check_checkpoint(query: Query, stream: Any, checkpoint: Any, from_query: Que
 
 def require_state_of(spec: StreamSpec, session: Any, checkpoint: str) -> None:
     """Raises StateMismatch if the state in a checkpoint is neither of this query nor of the one before it."""
-    from sash.state.root_page import ROOT
     from sash.stores import MemoryStore
 
     if session.conf.get(CHECK, "true").lower() == "false":
@@ -117,7 +113,8 @@ def read_checkpoint(session: SparkSession, path: Path) -> Checkpoint:
     try:
         shards = stored_pages(session, str(path.absolute()), batch=max(batches))
     except PySparkException as error:
-        raise ValueError(f"the checkpoint {str(path)!r} has no state of sash: {_first_line(error)}") from None
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"the checkpoint {str(path)!r} has no state of sash: {reason}") from None
     return Checkpoint(max(batches), _watermark(path, max(batches)), shards)
 
 
@@ -146,10 +143,6 @@ def _watermark(path: Path, batch: int) -> int | None:
         found: Any = json.loads(line)
         return int(found["batchWatermarkMs"]) if isinstance(found, dict) and "batchWatermarkMs" in found else None
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 # --- Stream header ---

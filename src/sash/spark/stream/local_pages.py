@@ -1,4 +1,12 @@
-"""LocalPages: the pages of one shard in a file of the executor, for the Python worker that gets the shard next.
+"""Local state: what is kept of a shard between micro-batches, in memory of the worker or in a file of the executor.
+
+    token in Spark's state ──▶ the operator in this worker ──else──▶ pages of the file ──else──▶ pages of Spark's state
+
+Spark creates a new processor for each micro-batch and gives a shard to any of its Python workers. The worker that had
+the shard last keeps the operator; the others find its pages in a file, and load them. Either is used only if it has the
+token of Spark's state, which stays the source of truth. A task that fails leaves neither.
+
+LocalPages: the pages of one shard in a file.
 
     ┌──────┬────────┬────────┬───┬───────┬──────┐
     │ page │ page   │ page   │ … │ index │ foot │      index: name, offset, size and checksum of each page
@@ -8,7 +16,7 @@ The file is a cache: all its pages equal those of Spark's state at the commit of
 page that is missing or damaged is read from Spark. A micro-batch appends the pages that it changes, and overwrites the
 old index; the file is rewritten when more than half of it is obsolete.
 
-LocalDirectory: the files of live state in a directory of the executor, which its Python workers share.
+LocalDirectory: the files of local state in a directory of the executor, which its Python workers share.
 
     SPARK_LOCAL_DIRS/             of one executor of one application; Spark removes it with the application
       sash-live/                  mode 0700
@@ -32,10 +40,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct, error
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sash.engine import Operator
+    from sash.spark.stream.map_state_store import MapStateStore
+
 
 # --- Local pages ---
 
@@ -350,3 +363,49 @@ def _require_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
 
 def _random_name() -> str:
     return f"{secrets.token_hex(16)}.use"
+
+
+# --- Local state ---
+
+
+ALIVE = 4
+"""The maximum number of operators that a worker keeps between micro-batches."""
+
+_alive: dict[str, Operator] = {}
+"""Operators by the token of their state."""
+
+
+class LocalState:
+    """The cached state of a shard. `limit`: the maximum bytes of the files of an executor."""
+
+    def __init__(self, limit: int, shard: int, store: MapStateStore) -> None:
+        self.limit, self.shard, self.store = limit, shard, store
+        self._directory: LocalDirectory | None = None
+        self._file: ClaimedFile | None = None
+
+    def take(self, token: str | None) -> Operator | None:
+        """The operator whose state has this token, if this worker has it. The store reads from the file from now on."""
+        self._directory = LocalDirectory.of_worker(self.limit, self.shard)
+        if self._directory is not None:
+            self._file = self._directory.claim(token) if token else None
+            self._file = self._file or self._directory.create()
+            self.store.use_local(None if self._file is None else self._file.pages)
+        return _alive.pop(token, None) if token else None
+
+    def keep(self, operator: Operator) -> None:
+        """Keep the operator for the next micro-batch, and publish its pages, which are in Spark's state by now."""
+        if operator.token:
+            _alive[operator.token] = operator
+            while len(_alive) > ALIVE:
+                _alive.pop(next(iter(_alive)), None)
+        if self._file is not None:
+            self._file.publish(operator.committed_token)
+        self.close()
+
+    def close(self) -> None:
+        """Delete the file unless it was published; a second call does nothing."""
+        self.store.use_local(None)
+        if self._file is not None:
+            self._file.discard()
+        if self._directory is not None:
+            self._directory.close()

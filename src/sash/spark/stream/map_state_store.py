@@ -157,7 +157,7 @@ class MapStateStore:
             self.pages_written += 1
             self.bytes_written += len(stored)
         self.changed.clear()
-        self.cached.clear()  # a live operator refers to this store until the next micro-batch
+        self.cached.clear()  # an operator that is kept refers to this store until the next micro-batch
 
     def __repr__(self) -> str:
         return "<pages in Spark's state>"

@@ -1,23 +1,17 @@
 """Monitor: follows the progress of a streaming query, and writes a line for each micro-batch.
 
-query ──progress──▶ Monitor ──▶ batches, totals, warnings ──▶ a line, JSON, Prometheus
-        Spark's own figures, and the progress of the shards (`progress`)
-
-Metrics of a monitored stream: a dict by names with units, and the text format of Prometheus.
-
-Names follow the rules of Prometheus: base units, `_total` for counters, `_seconds`, `_bytes`, `_ratio`.
-
-ProgressFeed: passes on the progress of a streaming query, from a listener or by polling.
+    query ──progress──▶ ProgressFeed ──▶ Monitor ──▶ batches, totals, warnings ──▶ a line, JSON, Prometheus
+            Spark's own figures, and the progress of the shards (`shard_progress`)
 
 A classic session calls a listener for each micro-batch. Over Connect the progress is polled, because removing a
 listener can deadlock in Spark 4.3: the client waits for its thread while it holds a lock that this thread needs for
 the remaining events.
 
-MicroBatch: the counters of one micro-batch of a stream, the size of its state, its hot key and its latest row.
+Names of metrics follow the rules of Prometheus: base units, `_total` for counters, `_seconds`, `_bytes`, `_ratio`.
 
-StallTracker: finds out why the watermark of a stream stands still, and names the row that it follows.
+Why the watermark stands still (`StallTracker`), with the row that it follows:
 
-    kind      what happens                                            why the watermark stands still
+    kind      what happens                                            why
     idle      no rows arrive                                          there is no later time
     future    one row is far ahead, and later rows are late           it follows that row
     untimed   all rows that arrive have no time                       there is no later time
@@ -42,7 +36,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
 from sash.spark.session import is_connect
-from sash.spark.stream.shard_progress import FLOWS, LEVELS, OBSERVED
+from sash.spark.stream.shard_progress import FLOWS, LEVELS, OBSERVED, Flows
 
 # --- Monitor metrics ---
 
@@ -116,40 +110,6 @@ METRICS = (
 """All metrics, in the order in which they are written."""
 
 
-def as_dict(monitor: Monitor) -> dict[str, Any]:
-    """The metrics that have a value, by name; then what is not a number: the query, the hot key, and the warnings."""
-    values = {one.name: one.value(monitor) for one in METRICS}
-    found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    hot = None if monitor.last is None else monitor.last.hot_key
-    if hot is not None:
-        found |= {"hot_key": hot.key, "hot_key_shard": hot.shard}
-    return found | {"warnings": monitor.warnings} | monitor.identity
-
-
-def prometheus(monitor: Monitor) -> str:
-    """The metrics in the text format of Prometheus, with the query as labels.
-
-    The hot key is not a label: Prometheus would keep a time series for each key that was ever hot.
-    """
-    labels = _labels(monitor.identity)
-    lines = []
-    for one in METRICS:
-        value = one.value(monitor)
-        if value is not None:
-            name = PREFIX + one.name
-            lines += [f"# HELP {name} {one.help}", f"# TYPE {name} {one.kind}", f"{name}{labels} {value:.17g}"]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _labels(identity: Mapping[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in identity.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 # --- Micro batch ---
 
 HOT_SHARE = 0.5
@@ -207,19 +167,14 @@ class LatestRow:
         return f"the row{key} at {self.time_text} (batch {self.batch}{shard})"
 
 
-@dataclass(frozen=True)
-class MicroBatch:
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch(Flows):
     """The counters of one micro-batch, and the size of the state after it."""
 
     number: int
     at: float
     """When it began, in seconds since 1970."""
-    rows_in: int
-    rows_out: int
     seconds: float
-    late: int
-    untimed: int
-    malformed: int
     lag: float | None
     """How far the watermark is behind the latest time so far: in seconds, or in units of a numeric time column."""
     lag_unit: str
@@ -228,14 +183,6 @@ class MicroBatch:
     elements: int
     """Elements kept for later windows, and rows in the reorder buffer."""
     state_bytes: int
-    pages_read: int
-    pages_written: int
-    bytes_read: int
-    bytes_written: int
-    pages_local: int = 0
-    """Pages read from files of live state on the executors, instead of Spark's state."""
-    failed: int = 0
-    failed_results: int = 0
     hot_key: HotKey | None = None
     """The key with the most rows."""
     sources: tuple[tuple[str, int], ...] = ()
@@ -281,10 +228,8 @@ class MicroBatch:
             [] if self.lag is None else [f"watermark {self.lag:,.1f}{self.lag_unit and f' {self.lag_unit}'} behind"]
         )
         words += [f"{self.keys:,} keys", f"{self.late:,} late"]
-        words += [f"{self.untimed:,} untimed"] if self.untimed else []
-        words += [f"{self.malformed:,} malformed"] if self.malformed else []
-        words += [f"{self.failed:,} failed"] if self.failed else []
-        words += [f"{self.failed_results:,} failed results"] if self.failed_results else []
+        counts = {name: getattr(self, name) for name in ("untimed", "malformed", "failed", "failed_results")}
+        words += [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
         words += [f"state {_size(self.state_bytes)}", f"pages {self.pages_read:,} read, {self.pages_written:,} written"]
         return " · ".join(words)
 
@@ -344,7 +289,8 @@ class ProgressFeed:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._listener: ProgressListener | None = None
-        self._streams = _classic_streams()
+        session = SparkSession.getActiveSession()
+        self._streams: Any = None if session is None or is_connect(session) else session.streams
         if self._streams is not None:
             self._listener = ProgressListener(query, take)
             self._streams.addListener(self._listener)
@@ -373,12 +319,6 @@ class ProgressFeed:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-
-def _classic_streams() -> Any:
-    """The streams of the active classic session; None if there is none, or it is one of Connect."""
-    session = SparkSession.getActiveSession()
-    return None if session is None or is_connect(session) else session.streams
 
 
 # --- Watermark stall ---
@@ -563,11 +503,28 @@ class Monitor:
 
     def as_dict(self) -> dict[str, Any]:
         """The metrics by names with their units: totals, the last micro-batch, the hot key, the warnings."""
-        return as_dict(self)
+        values = {one.name: one.value(self) for one in METRICS}
+        found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        hot = None if self.last is None else self.last.hot_key
+        if hot is not None:
+            found |= {"hot_key": hot.key, "hot_key_shard": hot.shard}
+        return found | {"warnings": self.warnings} | self.identity
 
     def prometheus(self) -> str:
-        """The metrics in the text format of Prometheus."""
-        return prometheus(self)
+        """The metrics in the text format of Prometheus, with the query as labels.
+
+        The hot key is not a label: Prometheus would keep a time series for each key that was ever hot.
+        """
+        escaped = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+        pairs = ",".join(f'{name}="{value.translate(escaped)}"' for name, value in self.identity.items())
+        labels = f"{{{pairs}}}" if pairs else ""
+        lines = []
+        for one in METRICS:
+            value = one.value(self)
+            if value is not None:
+                name = PREFIX + one.name
+                lines += [f"# HELP {name} {one.help}", f"# TYPE {name} {one.kind}", f"{name}{labels} {value:.17g}"]
+        return "".join(f"{line}\n" for line in lines)
 
     def update(self) -> Monitor:
         """Read Spark's recent progress, whose last report may come after the end of the query."""
@@ -600,14 +557,14 @@ class Monitor:
                     now[place] = shard
         self._shards |= now
         levels = {name: sum(shard[name] for shard in self._shards.values()) for name in LEVELS}
-        seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
+        began, seconds = progress.get("timestamp"), progress["durationMs"].get("triggerExecution", 0) / 1000
         latest = {name: _latest(name, number, row) for name, row in counts.items()}
         lag, unit = max(
             (lag for name, row in counts.items() for lag in self._lag(name, row, latest[name])), default=(None, "")
         )
         batch = MicroBatch(
             number=number,
-            at=_timestamp(progress),
+            at=datetime.fromisoformat(began).timestamp() if began else 0.0,
             seconds=seconds,
             lag=lag,
             lag_unit=unit,
@@ -715,11 +672,6 @@ def _latest(name: str, number: int, row: dict[str, Any]) -> LatestRow | None:
         return None
     found = _as_dict(row["latest"]) if row.get("latest") is not None else {}
     return LatestRow(greatest, int(name.split()[1]), found.get("latest_key"), found.get("latest_shard"), number)
-
-
-def _timestamp(progress: Any) -> float:
-    text = progress.get("timestamp")
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

@@ -9,8 +9,6 @@
 Spark drops rows below its watermark, and a blob is one row. So blobs have a null time, which is never late and does
 not advance the watermark; the latest time has its own row.
 
-Assign keys of a stream to shards, and choose the labels by which Spark distributes shards.
-
     key ──hash, ours──▶ shard 0 … n-1 ──▶ label ──hash, Spark's──▶ partition
 
 Spark sends a label to the partition `pmod(hash(label), partitions)`, so the labels 0, 1, 2 … often share a partition.
@@ -18,9 +16,8 @@ Labels are chosen such that their hashes differ modulo the number of shards: wit
 has one; the load is even for any number of partitions that divides the number of shards or is a multiple of it. Labels
 depend only on the number of shards, because state is keyed by them.
 
-Find the key with the most rows of a shard in a micro-batch, for the monitor.
-
-All rows of a key go to one shard, so a key with most rows of a stream limits its throughput.
+All rows of a key go to one shard, so a key with most rows of a stream limits its throughput. For the monitor, the key
+with the most rows of a micro-batch is found:
 
     rows ──▶ a random sample ──▶ its most frequent key ──▶ count all rows of that key
 
@@ -31,7 +28,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -39,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.columns.keys import key_column, key_text, keys_of
+from sash.columns.keys import has_key, key_column, key_text, keys_of
 from sash.columns.watermark import WatermarkTracker
 from sash.spark.stream.shard_progress import ShardProgress
 from sash.spark.stream.stream_spec import PACKED, PackedRow, StreamSpec
@@ -109,7 +106,8 @@ def with_rows(
     progress: ShardProgress, packed: Sequence[PackedRow], batches: Sequence[pa.RecordBatch], by: tuple[str, ...]
 ) -> ShardProgress:
     """The progress with what is known of the rows of the micro-batch: malformed ones, the latest row, the hot key."""
-    latest = max((row for row in packed if row.greatest is not None), key=_greatest, default=PackedRow(FIRST))
+    timed = [(row.greatest, row) for row in packed if row.greatest is not None]
+    latest = max(timed, key=lambda one: one[0], default=(None, PackedRow(FIRST)))[1]
     key, rows, keys = hot_key(batches, by)
     return replace(
         progress,
@@ -121,11 +119,6 @@ def with_rows(
         hot_rows=rows,
         sampled_keys=keys,
     )
-
-
-def _greatest(row: PackedRow) -> float:
-    assert row.greatest is not None
-    return row.greatest
 
 
 def hot_key(batches: Sequence[pa.RecordBatch], by: tuple[str, ...]) -> tuple[str | None, int | None, int | None]:
@@ -164,17 +157,9 @@ def _name(by: tuple[str, ...], columns: Sequence[pa.Array]) -> str | None:
 
 def _rows_of(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> int | None:
     """The number of rows of a key; None for values that Arrow does not compare."""
-    matches = np.ones(batch.num_rows, np.bool_)
-    for column, value in zip(batch.columns, key, strict=True):
-        if value.null_count:
-            matches &= column.is_null().to_numpy(zero_copy_only=False)
-        elif pa.types.is_floating(value.type) and np.isnan(value[0].as_py()):
-            matches &= pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
-        elif pa.types.is_nested(value.type):
-            return None
-        else:
-            matches &= pc.equal(column, value[0]).fill_null(False).to_numpy(zero_copy_only=False)
-    return int(np.count_nonzero(matches))
+    if any(pa.types.is_nested(value.type) and not value.null_count for value in key):
+        return None
+    return int(pc.sum(has_key(batch.columns, [value[0] for value in key])).as_py())
 
 
 # --- Pack shards ---
@@ -183,11 +168,11 @@ ROWS = 1 << 17
 """Rows that are packed together, to spread the fixed cost of a blob."""
 
 
+@dataclass
 class PackShards(WorkerTask):
     """Packs the rows of a partition."""
 
-    def __init__(self, spec: StreamSpec) -> None:
-        self.spec = spec
+    spec: StreamSpec
 
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         latest = PackedRow(FIRST)

@@ -1,12 +1,9 @@
 """Plan a query on a streaming DataFrame, and check the requirements of stream and session.
 
-The results of a query on a stream, as a DataFrame whose `writeStream` checks the checkpoint when it is started.
-
-Only the writer knows the location of the checkpoint. So results have a subclass of Spark's writer, whose `start`
-and
-`toTable` first check that the checkpoint has the state of this query. DataFrames derived from the results, by
-`select`
-for example, have Spark's own writer again.
+The results are a DataFrame whose `writeStream` checks the checkpoint when it is started. Only the writer knows the
+location of the checkpoint. So results have a subclass of Spark's writer, whose `start` and `toTable` first check that
+the checkpoint has the state of this query. DataFrames derived from the results, by `select` for example, have Spark's
+own writer again.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from sash.spark.stream.pack_shards import PackShards
 from sash.spark.stream.shard_progress import FLOWS, HOT, LATEST, LEVELS, OBSERVED, PROCESSED, TIMES
 from sash.spark.stream.shard_task import ShardProcessor
 from sash.spark.stream.stream_spec import ERROR, GIVEN, LOCAL_LIMIT, PACKED, REASON, StreamSpec
-from sash.spark.stream.unpack_shards import UnpackShards
+from sash.spark.worker_io import UnpackShards
 
 # --- Checked writer ---
 
@@ -124,7 +121,7 @@ MARK = "sash.stream"
 """The key in the metadata of columns that are results of a stream."""
 CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 LOCAL = "spark.sash.localState.limit"
-"""The setting for the bytes of live state in the local directories of an executor."""
+"""The setting for the bytes of local state in the local directories of an executor."""
 
 
 def plan_stream(query: Query | Queries, data: Any, side_output: bool = False, from_query: Query | None = None) -> Any:
@@ -265,7 +262,7 @@ def _shards(query: Query, data: Any) -> int:
 
 
 def _local_limit(session: Any) -> int:
-    """The limit of live state in files. Raises ValueError for a setting that is not a number of bytes."""
+    """The limit of local state in files. Raises ValueError for a setting that is not a number of bytes."""
     given = session.conf.get(LOCAL, str(LOCAL_LIMIT))
     return 0 if given.strip() == "0" else byte_size(f"the setting {LOCAL}", given)
 

@@ -16,8 +16,8 @@ OBSERVED = "sash"
 
 
 @dataclass(frozen=True)
-class ShardProgress:
-    """The counters of one shard in one micro-batch."""
+class Flows:
+    """What flows through a shard in one micro-batch, or through all of them."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -32,6 +32,12 @@ class ShardProgress:
     bytes_written: int = 0
     pages_local: int = 0
     """Pages that were read from a file of the executor, instead of Spark's state."""
+
+
+@dataclass(frozen=True)
+class ShardProgress(Flows):
+    """The counters of one shard in one micro-batch."""
+
     greatest: float | None = None
     """The greatest time among the rows, in units of the time column."""
     watermark: float | None = None

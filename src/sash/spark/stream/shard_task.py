@@ -4,16 +4,15 @@
       ▲                                                                │
       └──────────────────── flush ◀── stream header: timer ◀── due? ◀──┘
 
-Live state (`live_state`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to
+Local state (`local_pages`) is reused in the next micro-batch if the tokens agree; else pages are read. In addition to
 the operator's pages there is the stream header, with the query's fingerprint, the number of shards, and the timer.
 
-ShardProcessor: Spark calls it once per micro-batch for each shard with rows, and when a timer is due.
+Spark calls the ShardProcessor once per micro-batch for each shard with rows, and when a timer is due:
 
     DataFrames of packed rows ──▶ PackedRow … ──▶ ShardTask ──▶ ShardOutput … ──▶ DataFrames of about `BYTES`
 
 It is a processor of `transformWithStateInPandas`, where Spark forwards each DataFrame as soon as it is yielded;
-`transformWithState`, which takes rows, collects the whole output of a shard. A checkpoint can be used with only one
-of
+`transformWithState`, which takes rows, collects the whole output of a shard. A checkpoint can be used with only one of
 the two. Rows are few, large blobs, so pandas adds little cost.
 
 The engine is imported lazily: the driver, which only plans, does not need it.
@@ -39,7 +38,7 @@ from sash.plan.queries import ALONE
 from sash.plan.time_axis import Number
 from sash.spark.spark_types import casts
 from sash.spark.stream.checkpoint import StreamHeader
-from sash.spark.stream.live_state import LiveState
+from sash.spark.stream.local_pages import LocalState
 from sash.spark.stream.map_state_store import MapStateStore
 from sash.spark.stream.pack_shards import labels, with_rows
 from sash.spark.stream.shard_progress import PROCESSED, ShardOutput, ShardProgress
@@ -56,7 +55,7 @@ class ShardTask:
     def __init__(self, spec: StreamSpec, label: int, state: Any, timers: Any) -> None:
         self.spec, self.label, self.timers = spec, label, timers
         self.store = MapStateStore(state)
-        self.live = LiveState(spec.local_limit, label, self.store)
+        self.local = LocalState(spec.local_limit, label, self.store)
         self.header = StreamHeader(spec, self.store)
         if self.header.migrates and spec.before is not None and has_state(self.store):
             now, before = spec.bound_query, spec.before
@@ -72,7 +71,7 @@ class ShardTask:
         try:
             yield from self._run(packed, milliseconds, fired)
         finally:  # also if Spark ends the task before it has read all output
-            self.live.close()
+            self.local.close()
 
     def _run(self, packed: Sequence[PackedRow], milliseconds: int, fired: int | None) -> Iterator[ShardOutput]:
         watermark = self.spec.clock.watermark(milliseconds)
@@ -91,7 +90,7 @@ class ShardTask:
         self.header.store_timer(self.header.timer)
         self.store.flush()
         if operator is not None:
-            self.live.keep(operator)
+            self.local.keep(operator)
         progress = with_rows(progress, packed, [batch for _, batch in batches], self.spec.bound_query.by)
         reached = None if watermark is None else float(watermark)
         yield ShardOutput(self.label, progress=replace(progress.stored(self.store), watermark=reached))
@@ -100,7 +99,7 @@ class ShardTask:
         """The operator of this shard: the live one if Spark has the same state, else from pages."""
         query, schema = self.spec.bound_query.query, self.spec.bound_query.schema
         token = Operator.stored_token(query, schema, self.store)
-        alive = self.live.take(token)
+        alive = self.local.take(token)
         if alive is None:
             return Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
         alive.reopen(self.store, lambda: self.now)
