@@ -84,7 +84,7 @@ class Projector:
     def of_rows(self, found: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
         """All results at each row of a step, from the columns of each window."""
         if self.is_plain:
-            return [column for columns in found for column in columns]
+            return [*found[0]] if len(found) == 1 else [column for columns in found for column in columns]
         return self.outputs(lambda window, aggregate: found[window][aggregate])
 
     def of_slides(self, window: int, rows: int, read: ReadPair) -> list[pa.Array]:

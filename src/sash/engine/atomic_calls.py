@@ -33,7 +33,9 @@ class AtomicCalls(ObservedCalls, OperatorBase):
 
     def call(self, work: Work, offset: Any = None, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """Do the work of a call, commit it, and notify the observer."""
-        offset, observer, start = json_copy("offset=", offset), self.observer, clocks.perf_counter()
+        observer, start = self.observer, clocks.perf_counter()
+        if offset is not None:
+            offset = json_copy("offset=", offset)
         with self._single:
             result = self.attempt(work, offset, before_commit)
             self.settle()
@@ -44,11 +46,13 @@ class AtomicCalls(ObservedCalls, OperatorBase):
     def attempt(self, work: Work, offset: Any, before_commit: BeforeCommit | None = None) -> pa.RecordBatch:
         """Do the work and write its changes to the store. `undo` reverts it until `settle`."""
         self._begin()
+        opened, now = self.opened, self.progress
         try:
-            now = self.progress
-            result, changes = self._work(work, now)
+            result, changes = self._work(work, now) if opened.checks.lifts else work(now)
             changes["rows_out"] = now.rows_out + result.num_rows
-            changes |= self.failed_results(now)
+            for one in opened.backend.failures:
+                if one.count:
+                    changes |= self.failed_results(now)
             if offset is not None:
                 changes["offset"] = offset
             reached = replace(now, changes)
@@ -62,13 +66,10 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         return result
 
     def _work(self, work: Work, now: Progress) -> tuple[pa.RecordBatch, Changes]:
-        """Do the work. If it fails, and rows that fail are to be set aside, find them, and do the work without them.
+        """Do the work. If it fails, find the rows that fail, set them aside, and do the work without them.
 
         Rows that wait in the reorder buffer were checked on arrival, unless they arrived with failed="error".
         """
-        lifts = self.opened.checks.lifts
-        if not lifts:
-            return work(now)
         try:
             return work(now)
         except Exception:
@@ -128,8 +129,9 @@ class AtomicCalls(ObservedCalls, OperatorBase):
             self.settle()
 
     def _begin(self) -> None:
-        self._recover()
         backend = self.backend
+        if self._succeeded or self._failed or backend.is_unsettled:
+            self._recover()
         backend.require_owner()
         backend.begin()
         self._failed = True
@@ -138,7 +140,7 @@ class AtomicCalls(ObservedCalls, OperatorBase):
         """Write the changes of a call to the store; `reached` is the progress from now on."""
         if self.store is not None:
             self.backend.write(self.header(reached))
-        all_at_once(attributes(self, progress=reached, _failed=False, _succeeded=True))
+        vars(self).update(progress=reached, _failed=False, _succeeded=True)  # one call in C, as `all_at_once`
 
     def undo(self, before: Progress) -> None:
         """Revert an attempt; `before` was the progress before it. May be interrupted, and called again."""

@@ -128,7 +128,7 @@ class KeyTable:
             self._prepare_release()
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
-        self._counts[TOUCHED:] = 0
+        self._counts[TOUCHED] = self._counts[FRESH] = 0
         row = 0
         try:
             while row < rows:
