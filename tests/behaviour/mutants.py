@@ -491,8 +491,8 @@ MUTANTS = {
         "test_state.py::test_a_function_that_raises_in_the_middle_of_a_call",
     ),
     "a call that failed for one query has moved others on": Mutant(
-        "engine/queries_operator.py",
-        "group.operator.undo(progress)",
+        "engine/operator.py",
+        "state.undo(progress, unless_saved=commits_itself)",
         "pass",
         "test_hosts.py::test_a_call_that_fails_for_one_query_changes_none",
     ),
@@ -827,7 +827,7 @@ MUTANTS = {
         "test_values.py::test_memory_of_keys_is_released",
     ),
     "process is allowed after finish": Mutant(
-        "engine/operator.py",
+        "engine/query_state.py",
         "if now.watermark == math.inf:",
         "if False:",
         "test_hosts.py::test_late_untimed_and_in_time",

@@ -49,7 +49,7 @@ def main(folder: str, elements: int, memory: str) -> None:
     found = op.process(pa.record_batch({"k": some, "x": np.zeros(20)}))
     assert found["high"].to_pylist() == (some * 7.0 + WINDOW - 1).tolist()
     assert found["total"].to_pylist() == [float(sum(range(k * 7 + 1, k * 7 + WINDOW))) for k in some.tolist()]
-    sys.stdout.write(f"{peak() - base} {op.backend.engine.nbytes}\n")
+    sys.stdout.write(f"{peak() - base} {op.state.backend.engine.nbytes}\n")
 
 
 if __name__ == "__main__":

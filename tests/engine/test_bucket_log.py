@@ -131,9 +131,9 @@ def test_a_key_without_rows_does_not_keep_the_log() -> None:
     play(op, 10, 60)
     for first in range(600, 1500, 60):
         op.process(rows(first, np.zeros(60, int)))
-    assert isinstance(op.backend, LiveBackend)
-    assert op.backend.durable is not None
-    logs, starts = op.backend.durable.logs, op.backend.durable.buckets.starts.tolist()
+    assert isinstance(op.state.backend, LiveBackend)
+    assert op.state.backend.durable is not None
+    logs, starts = op.state.backend.durable.logs, op.state.backend.durable.buckets.starts.tolist()
     logged = sum(log.elements for start in starts for log in logs.of(start))
     assert 0 < logged <= 2 * op.metrics.elements + len(starts) * 4 * bucket_log.LEAST / min(logs.widths) + 60
     beside = query(sash.Count(20)).operator()
@@ -162,6 +162,6 @@ def test_a_snapshot_leaves_no_trace_of_its_segments() -> None:
         play(op, 3, 60)
         play(beside, 3, 60)
         op = Operator.restore(query(sash.Count(50)), op.snapshot())
-    assert isinstance(op.backend, LiveBackend)
-    assert all(bucket_log.SEGMENT not in assigner.arena.columns for assigner in op.backend.engine.arena_assigners)
+    assert isinstance(op.state.backend, LiveBackend)
+    assert all(bucket_log.SEGMENT not in assigner.arena.columns for assigner in op.state.backend.engine.arena_assigners)
     assert sorted(op.finish().to_pylist(), key=repr) == sorted(beside.finish().to_pylist(), key=repr)

@@ -15,5 +15,5 @@ def test_compiled_compared_with_the_reference(name: str) -> None:
     asked = {key: one for key, one in aggregates(TYPES[name]).items() if key in ("total", "mean", "range")}
     query = Query(Count(3), by="k", on="t", lateness=2, **asked)
     operator = query.operator(case(query, TYPES[name]).schema)
-    assert all(one.kernel.compiled for group in operator.backend.engine.groups for one in group.aggregates)
+    assert all(one.kernel.compiled for group in operator.state.backend.engine.groups for one in group.aggregates)
     compare_with_reference(case(query, TYPES[name]), begin, resume)

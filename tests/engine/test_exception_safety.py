@@ -305,6 +305,6 @@ def test_text_is_relabelled_in_a_call_that_fails() -> None:
             rows = {"k": ["a"] * len(text), "t": [i] * len(text), "x": [i] * len(text), "s": text}
             struck = raising_at(strikes, 1)
             harness.attempt("process", pa.RecordBatch.from_pydict(rows, schema=SCHEMA), struck, Struck)
-        labels = harness.operator.backend.engine.groups[0].aggregates[0].dictionaries[0]
+        labels = harness.operator.state.backend.engine.groups[0].aggregates[0].dictionaries[0]
         assert labels._generation > 0
         harness.plain("finish")

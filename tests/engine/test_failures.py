@@ -48,7 +48,7 @@ def test_a_failing_monoid_names_row_and_key(how: str, mode: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         operator = sash.Query(3, by="k", on="t", mine=monoid("x")).operator(schema, mode=mode)
-    assert operator.backend.engine.groups[0].aggregates[0].kernel.compiled == (how == "compiled")
+    assert operator.state.backend.engine.groups[0].aggregates[0].kernel.compiled == (how == "compiled")
     operator.process(first)
     message = r"the aggregate 'mine' failed with ValueError: unlucky; at row \{'k': 'b', 't': 3, 'x': '?13'?\}"
     with pytest.raises(ValueError, match=message):
@@ -103,7 +103,7 @@ def test_a_row_that_cannot_be_lifted_names_the_owner_of_a_shared_state() -> None
     """`n` is read from the counts of `mine`: results of an earlier call do not change which of them is named."""
     monoid = sash.monoid(identity=0, lift=unlucky, combine=lambda a, b: a + b)
     operator = sash.Query(sash.Time(4, every=2), by="k", on="t", mine=monoid("x"), n=sash.count("x")).operator(SCHEMA)
-    assert len(operator.backend.engine.groups[0].aggregates) == 1
+    assert len(operator.state.backend.engine.groups[0].aggregates) == 1
     operator.process(batch(*(("a", t, 1) for t in range(4))))
     with pytest.raises(ValueError, match="the aggregate 'mine' failed with ValueError: unlucky"):
         to_the_end(operator, batch(("a", 4, 13)))
@@ -151,7 +151,7 @@ SUMS = {
 def test_compiled_aggregates_fail_as_interpreted_ones(emit: Any) -> None:
     given: Any = {"by": "k", "on": "t", "lateness": 0, "emit": emit, "options": sash.Options(failed="side")}
     op = sash.Query(2, **given, **SUMS, total=sash.sum("y")).operator(TWO)
-    assert all(op.backend.is_compiled(number) for number in range(3))
+    assert all(op.state.backend.is_compiled(number) for number in range(3))
     values = ((1, 3, 1), (2, 13, 1), (3, 13, 1), (4, 5, LIMIT), (5, 4, LIMIT), (6, 13, 2))
     rows = pa.RecordBatch.from_pylist([{"k": "a", "t": t, "x": x, "y": y} for t, x, y in values], TWO)
     found = pa.concat_batches([op.process(rows), op.finish()])

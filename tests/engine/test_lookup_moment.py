@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.engine import Operator
-from sash.engine.atomic_calls import AtomicCalls
+from sash.engine.query_state import QueryState
 from sash.stores import MemoryStore
 from tests.shared.effort import share
 
@@ -249,8 +249,8 @@ def test_several_queries_answer_for_the_newest_time() -> None:
 
 @pytest.mark.parametrize("emit", ["final", "eager"])
 def test_state_of_versions_that_did_not_save_the_newest_time(emit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = AtomicCalls.header
-    monkeypatch.setattr(AtomicCalls, "header", lambda self, at=None: dataclasses.replace(now(self, at), newest=None))
+    now = QueryState.header
+    monkeypatch.setattr(QueryState, "header", lambda self, at=None: dataclasses.replace(now(self, at), newest=None))
     query, store = asked("time", on="t", lateness=4, emit=emit), MemoryStore()
     op = query.operator(SCHEMA, store=store)
     op.process(table([Row("a", 2, 1, False), Row("a", 10, 1, False), Row("b", 12, 1, False)]))

@@ -33,13 +33,13 @@ def filled(keys: int, store: Any = None, **said: Any) -> Operator:
 
 
 def live(op: Operator) -> LiveBackend:
-    assert isinstance(op.backend, LiveBackend)
-    return op.backend
+    assert isinstance(op.state.backend, LiveBackend)
+    return op.state.backend
 
 
 def eager(op: Operator) -> EagerBackend:
-    assert isinstance(op.backend, EagerBackend)
-    return op.backend
+    assert isinstance(op.state.backend, EagerBackend)
+    return op.state.backend
 
 
 @pytest.mark.parametrize("emit", ["final", "changes"])

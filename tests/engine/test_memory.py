@@ -62,7 +62,7 @@ def operator_of(name: str, text: bool) -> Operator:
 
 def state_bytes(operator: Operator) -> int:
     """The operator's `state_bytes`, which must equal the bytes of its parts."""
-    engine, backend = operator.backend.engine, operator.backend
+    engine, backend = operator.state.backend.engine, operator.state.backend
     aggregates = [aggregate for group in engine.groups for aggregate in group.aggregates]
     parts = engine.table.nbytes + engine.keys.nbytes + backend.buffer.nbytes
     parts += sum(column.nbytes for assigner in engine.arena_assigners for column in assigner.arena.columns.values())
@@ -119,15 +119,15 @@ def test_memory_of_an_eager_operator_returns(name: str, stored: bool) -> None:
         made.append(query.operator(batch([0], 0).schema))
     operator, fresh = made
     operator.process(batch(range(LIVE, 15_000), 1))
-    most = operator.backend.engine.nbytes
+    most = operator.state.backend.engine.nbytes
     for time in range(2, 60, 3):
         found, expected = (one.process(batch(range(LIVE), time)) for one in made)
         columns = [column for column in expected.schema.names if column != "_row"]
         rows = [row for row in found.select(columns).to_pylist() if row["k"] < LIVE]
         assert rows == expected.select(columns).to_pylist()
     assert operator.metrics.keys == fresh.metrics.keys == LIVE
-    assert fresh.backend.engine.nbytes < most / 5
-    assert operator.backend.engine.nbytes < 2 * fresh.backend.engine.nbytes
+    assert fresh.state.backend.engine.nbytes < most / 5
+    assert operator.state.backend.engine.nbytes < 2 * fresh.state.backend.engine.nbytes
     lasting = [one.process(batch(range(5), 58)) for one in made]  # late rows of keys that have rows
     assert lasting[0].num_rows == lasting[1].num_rows
 

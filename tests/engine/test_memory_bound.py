@@ -47,8 +47,8 @@ def bounded(query: sash.Query, memory: Any, **more: Any) -> sash.Query:
 
 
 def live(op: Operator) -> LiveBackend:
-    assert isinstance(op.backend, LiveBackend)
-    return op.backend
+    assert isinstance(op.state.backend, LiveBackend)
+    return op.state.backend
 
 
 # ---- the argument ----
@@ -258,7 +258,7 @@ def test_the_last_results_leave_some_buckets_at_a_time(window: Any, emit: Any) -
         got = op.finish()
     expected = free.finish()
     assert 0 < most < op.metrics.rows_in / 2
-    ends = "t" if op.bound_query.per_row else "window_end"
+    ends = "t" if op.state.bound_query.per_row else "window_end"
     assert got[ends].to_pylist() == expected[ends].to_pylist()
     assert_same(got, expected, by=["k"])
     assert {name for name, _ in store.scan()} == {"header", "root"}

@@ -80,5 +80,5 @@ def test_a_stream_keeps_no_late_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "Operator", Watched)
     batches = iter([pa.record_batch({"t": [100]}), *[pa.record_batch({"t": [1]})] * 5])
     for _ in sash.Query(2, on="t", lateness=1, n=sash.count()).run(batches):
-        assert made[0].progress.late_rows == ()
+        assert made[0].state.progress.late_rows == ()
     assert made[0].metrics.late == 5

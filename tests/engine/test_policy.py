@@ -70,7 +70,7 @@ def interpreted(window: sash.Policy) -> sash.Policy:
 
 
 def kernel(operator: Any) -> Any:
-    return operator.backend.engine.assigners[0].policies[0].kernel
+    return operator.state.backend.engine.assigners[0].policies[0].kernel
 
 
 def events(chance: random.Random, count: int, first: int) -> pa.RecordBatch:
@@ -305,7 +305,7 @@ def test_compiled_structures_take_the_same_way(structure: str, first: int) -> No
     """
     options = sash.Options(structure=structure)
     operator = sash.Query(sash.Time(10_000), on="t", high=sash.max("x"), options=options).operator(SCHEMA)
-    aggregate = operator.backend.engine.groups[0].aggregates[0]
+    aggregate = operator.state.backend.engine.groups[0].aggregates[0]
     ((_, place),) = aggregate.windows[0].spec.compiled_as.state.saved["F"]
     operator.process(batch(*(("a", t, t % 97) for t in range(3000))))
     operator.process(batch(("a", 12_000, 1), ("a", 12_001, 1)))

@@ -58,8 +58,8 @@ def alone(queries: sash.Queries) -> dict[str, Any]:
 
 def test_queries_of_one_key_and_order_have_one_operator() -> None:
     operator = some(other=sash.Query(2, on="t", lateness=2, n=sash.count())).operator()
-    assert [group.names for group in operator.groups] == [["both", "row", "slide"], ["other"]]
-    combined = operator.groups[0].operator
+    assert [state.names for state in operator.states] == [["both", "row", "slide"], ["other"]]
+    combined = operator.states[0]
     operator.process(STREAM[0])
     assert [repr(one.window) for one in combined.bound_query.windows] == [
         "Time(3)", "Count(2)", "Time(4, every=2)",
@@ -78,7 +78,7 @@ def test_queries_that_differ_run_together(key: str) -> None:
     other = queries.queries["row"].rewritten(**{key: changes[key]})
     queries = sash.Queries(**queries.queries, other=other)
     operator, each = queries.operator(), alone(queries)
-    assert len(operator.groups) == 2
+    assert len(operator.states) == 2
     for batch in STREAM:
         found = operator.process(batch)
         agree(found, each, "process", batch)
@@ -88,7 +88,7 @@ def test_queries_that_differ_run_together(key: str) -> None:
 def test_equal_queries_that_emit_changes_share_an_operator() -> None:
     query = sash.Query(2, by="k", on="t", emit="changes", high=sash.max("x"))
     operator = sash.Queries(one=query, same=query).operator()
-    assert len(operator.groups) == 1
+    assert len(operator.states) == 1
     found = operator.process(rows("a1/1 a2/1 a3/2"))
     assert found["one"] is found["same"]
 
@@ -204,7 +204,8 @@ def test_a_query_that_fails_leaves_all_unchanged() -> None:
         agree(found, each, "process", batch)
 
 
-def test_a_store_that_fails_leaves_all_unchanged() -> None:
+@pytest.mark.parametrize("states", [1, 2])
+def test_a_store_that_fails_leaves_all_unchanged(states: int) -> None:
     class Failing(MemoryStore):
         fails = False
 
@@ -214,8 +215,9 @@ def test_a_store_that_fails_leaves_all_unchanged() -> None:
             super().put_many(pages)
 
     store = Failing()
-    queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
+    queries = some(**({"other": sash.Query(2, on="t", lateness=2, n=sash.count())} if states == 2 else {}))
     operator, each = queries.operator(store=store), alone(queries)
+    assert len(operator.states) == states
     for number, batch in enumerate(STREAM):
         store.fails = True
         with pytest.raises(OSError, match="disk full"):
@@ -233,7 +235,7 @@ def test_an_interrupt_after_the_commit_takes_back_no_query(monkeypatch: pytest.M
     queries = some(other=sash.Query(2, on="t", lateness=2, n=sash.count()))
     operator, each = queries.operator(store=MemoryStore()), alone(queries)
     agree(operator.process(STREAM[0], offset=0), each, "process", STREAM[0])
-    backend = operator.groups[0].operator.backend
+    backend = operator.states[0].backend
     committed = backend.committed
 
     def interrupted() -> None:

@@ -100,7 +100,7 @@ def test_a_longest_window_that_lacks_slides_of_others() -> None:
     *first, last = batches(3)
     for batch in first:
         operator.process(batch)
-    engine = operator.groups[0].operator.backend.engine
+    engine = operator.states[0].backend.engine
     (assigner,) = engine.assigners
     _, _, number = assigner.columns(assigner.of_slide[0][0])
     assigner.arena.heads[engine.live, number] += 3

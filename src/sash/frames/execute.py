@@ -222,14 +222,14 @@ def compute(query: Query, frame: Adapter) -> Any:
     from sash.engine.operator import Operator  # keyed state and pages: most calls need neither
 
     operator = Operator(query, given.table.schema, mode="sorted")
-    rows = ordered(given.table, operator.bound_query)
+    rows = ordered(given.table, operator.state.bound_query)
     found = operator.process_all(rows.table)
-    return result_frame(operator.bound_query, given, with_failed(rows, operator), found)
+    return result_frame(operator.state.bound_query, given, with_failed(rows, operator), found)
 
 
 def with_failed(rows: SortedFrame, operator: Operator) -> SortedFrame:
     """The rows in the order of an operator's results, which begin with the rows that failed. Warns if some did."""
-    now = operator.progress
+    now = operator.state.progress
     warn_failed(now.failed, now.failed_results, now.last_failure)
     if not now.failed_rows:
         return rows

@@ -161,7 +161,7 @@ def _through_operator(group: CombinedQuery, rows: SharedRows) -> dict[str, Any]:
     except NeedsOperator:
         order = None
     operator = Operator(group, rows.given.table.schema, mode="sorted")
-    sorted_frame = ordered(rows.given.table, operator.bound_query, order)
+    sorted_frame = ordered(rows.given.table, operator.state.bound_query, order)
     found: Any = operator.process_all(sorted_frame.table)
     sorted_frame = with_failed(sorted_frame, operator)
     views = group.combination(rows.given.table.schema).members

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sash.engine.queries_operator import QueriesOperator
+    from sash.engine.operator import QueriesOperator
     from sash.plan.api_types import ArrayT, ArrowStream, Frame, FrameT, Mode
     from sash.stores import Store
 

@@ -32,6 +32,7 @@ from sash.cli.page.newest_results import NewestResults, results_json
 from sash.engine import QueriesOperator
 from sash.engine.intake.progress import Metrics, Progress
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.plan.query import Query
 from sash.plan.time_axis import TimeAxis
 
@@ -243,10 +244,10 @@ class WatchedOperator(WatchedCalls):
         self.calls = CallFigures(operator.query)
         operator.set_observer(self._observe)
         if operator.schema is not None:
-            self.calls.measure(operator)
+            self.calls.measure(operator.state)
 
     def _observe(self, results: pa.RecordBatch, seconds: float) -> None:
-        self.calls.take(self.operator, results, seconds)
+        self.calls.take(self.operator.state, results, seconds)
 
     def release(self) -> None:
         """Stop watching the operator."""
@@ -282,7 +283,7 @@ class CallFigures:
 
     # ---- in the thread of the query ----
 
-    def take(self, operator: Operator, results: pa.RecordBatch, seconds: float) -> None:
+    def take(self, operator: QueryState, results: pa.RecordBatch, seconds: float) -> None:
         """Record a call. An error here is shown on the page: it must not make the call fail."""
         try:
             kernels = _kernels_compiled()
@@ -293,7 +294,7 @@ class CallFigures:
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
 
-    def measure(self, operator: Operator) -> None:
+    def measure(self, operator: QueryState) -> None:
         """Record the counters, and the size of the state if the time allows."""
         self.progress = operator.progress
         self._time, self._inputs = operator.bound_query.time, operator.bound_query.schema.names
@@ -385,7 +386,7 @@ class WatchedQueries:
         operator.set_observer(self._observe)
 
     def _observe(self, results: dict[str, Any], seconds: float) -> None:
-        inner = {name: group.operator for group in self.operator.groups for name in group.names}
+        inner = {name: state for state in self.operator.states for name in state.names}
         for name, member in zip(self._names, self.members, strict=True):
             member.calls.take(inner[name], results[name], seconds)
 
