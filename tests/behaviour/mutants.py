@@ -522,7 +522,7 @@ MUTANTS = {
     ),
     "new keys are not among the members of their bucket": Mutant(
         "state/bucket_directory.py",
-        "self.members[i] = np.union1d(self.members[i], mine)",
+        "self.members[i] = np.union1d(known, mine)",
         "pass",
         "test_state.py::test_large_keys_and_many_keys_in_a_store",
     ),
