@@ -107,7 +107,7 @@ class Output:
         return self._slides(keys, step, chosen)
 
     def _rows(self, step: StepResult, chosen: Flags | None) -> pa.RecordBatch:
-        results, table = self.projector.of_rows([one.columns for one in step.found]), step.table
+        results, table = self.projector.of_rows([one.cells for one in step.found]), step.table
         if self.flags:
             results.append(array(np.zeros(table.num_rows, np.bool_)))
         if chosen is None and self.given is not None and table.schema.equals(self.given, check_metadata=True):

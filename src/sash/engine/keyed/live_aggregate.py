@@ -411,6 +411,8 @@ class LiveAggregate(ElementCounts):
         """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
+        self._reads = self.values.plain_inputs
+        """What other aggregates over the same columns read as well; None if its inputs are its own."""
         self._arrays: _LoopArrays | None = None
         leaves = self.kernel.state_types
         self.leaves = range(len(leaves))
@@ -454,10 +456,15 @@ class LiveAggregate(ElementCounts):
 
         Raises AggregateError.
         """
-        count = len(rows.slots)
-        found = self.values.non_null(rows, count)
-        inputs, non_null = self.values.inputs(rows, count), NO_FLAGS if found is None else found
-        if self.dense and found is not None:
+        read = None if self._reads is None else rows.inputs.get(self._reads)
+        if read is None:
+            count = len(rows.slots)
+            found = self.values.non_null(rows, count)
+            read = self.values.inputs(rows, count), NO_FLAGS if found is None else found
+            if self._reads is not None:
+                rows.keep_inputs(self._reads, read)
+        inputs, non_null = read
+        if self.dense and len(non_null):
             self.count_values(rows.slots)
         if self.assigner.elements == "panes":
             place = assigned.slots, assigned.places, assigned.fresh

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +73,13 @@ class StepRows(BatchColumns):
 
     def __post_init__(self) -> None:
         self._columns, self._words = {}, {}
+        self.inputs: dict[Hashable, tuple[Any, Flags]] = {}
+        """The inputs of aggregates over the same columns, and which rows have a value (empty: all)."""
         self._found_peers: dict[int, Ints] = {}
+
+    def keep_inputs(self, of: Hashable, read: tuple[Any, Flags]) -> None:
+        """Keep the inputs of an aggregate for others over the same columns."""
+        self.inputs[of] = read
 
     @property
     def first_peer(self) -> Ints | None:
