@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 import pyarrow as pa
 
@@ -71,10 +69,12 @@ class EagerBackend(Backend):
         self.engine.commit()
         if self.durable is not None:
             self.durable.transaction.delete_garbage()
-        with suppress(MemoryError):  # a later call does it: this one must not fail any more
+        try:
             self.engine.compact()
             if self.engine.is_sparse:
                 self._rebuild()
+        except MemoryError:  # a later call does it: this one must not fail any more
+            pass
 
     def _rebuild(self) -> None:
         """Move the state into a new engine with smaller arrays: after a burst most of the old ones are unused.
