@@ -494,7 +494,7 @@ MUTANTS = {
         "engine/operator.py",
         "state.undo(progress, unless_saved=commits_itself)",
         "pass",
-        "test_hosts.py::test_a_call_that_fails_for_one_query_changes_none",
+        "test_hosts.py::test_a_store_that_fails_changes_none_of_several_queries",
     ),
     "a page of another call is read": Mutant(
         "state/page_transaction.py",
