@@ -87,7 +87,7 @@ def test_queries_of_one_query_cost_what_the_query_costs(windows: Any, more: int)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(("emit", "most"), [("final", 187), ("eager", 280)])
+@pytest.mark.parametrize(("emit", "most"), [("final", 145), ("eager", 261)])
 def test_calls_of_a_warm_one_row_call(emit: Any, most: int) -> None:
     """A window of an hour by key, ordered by time, with two aggregates."""
     arguments: dict[str, Any] = {"by": "k", "on": "t", "lateness": 0, "emit": emit}

@@ -491,10 +491,10 @@ MUTANTS = {
         "test_state.py::test_a_function_that_raises_in_the_middle_of_a_call",
     ),
     "a call that failed for one query has moved others on": Mutant(
-        "engine/queries_operator.py",
-        "group.operator.undo(progress)",
+        "engine/operator.py",
+        "state.undo(progress, unless_saved=commits_itself)",
         "pass",
-        "test_hosts.py::test_a_call_that_fails_for_one_query_changes_none",
+        "test_hosts.py::test_a_store_that_fails_changes_none_of_several_queries",
     ),
     "a page of another call is read": Mutant(
         "state/page_transaction.py",
@@ -522,7 +522,7 @@ MUTANTS = {
     ),
     "new keys are not among the members of their bucket": Mutant(
         "state/bucket_directory.py",
-        "self.members[i] = np.union1d(self.members[i], mine)",
+        "self.members[i] = np.union1d(known, mine)",
         "pass",
         "test_state.py::test_large_keys_and_many_keys_in_a_store",
     ),
@@ -869,7 +869,7 @@ MUTANTS = {
         "test_call_costs.py::test_memory_of_rows_that_left_the_reorder_buffer_is_released",
     ),
     "process is allowed after finish": Mutant(
-        "engine/operator.py",
+        "engine/query_state.py",
         "if now.watermark == math.inf:",
         "if False:",
         "test_hosts.py::test_late_untimed_and_in_time",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from statistics import variance
 from typing import Any
@@ -649,6 +650,35 @@ def test_a_call_that_fails_for_one_query_changes_none() -> None:
         assert (operator.watermark, operator.metrics["patient"].rows_in) == before
         assert operator.process(good[1]) == clean.process(good[1])
         assert operator.finish() == clean.finish()
+
+
+class RefusingStore(MemoryStore):
+    """A store that may refuse to write."""
+
+    refuses = False
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        if self.refuses:
+            raise OSError("disk full")
+        super().put_many(pages)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_store_that_fails_changes_none_of_several_queries(several: bool) -> None:
+    """Queries that share one state, and with one that has its own."""
+    more = {"keyed": sash.Query(sash.Lifetime(), by="k", on="t", lateness=10, n=sash.count())} if several else {}
+    queries = sash.Queries(patient=sash.Query(3, on="t", lateness=10, total=sash.sum("x")), **more)
+    schema, store = pa.schema({"k": "string", "t": "int64", "x": "int64"}), RefusingStore()
+    operator, clean = queries.operator(schema, store=store), queries.operator(schema)
+    for number, times in enumerate(([5, 6], [7, 20], [21, 40])):
+        given, before = {"k": ["a"] * 2, "t": times, "x": [1, 2]}, (operator.watermark, operator.offset)
+        store.refuses = True
+        with pytest.raises(OSError, match="disk full"):
+            operator.process(given, offset=number)
+        assert (operator.watermark, operator.offset) == before
+        store.refuses = False
+        assert operator.process(given, offset=number) == clean.process(given)
+    assert operator.finish() == clean.finish()
 
 
 def test_limits_of_integers() -> None:

@@ -117,7 +117,7 @@ def test_inspect_a_snapshot() -> None:
     Path("state.bin").write_bytes(op.snapshot())
     found = json.loads(typed("inspect", "state.bin", "--json").out)
     assert (found["kind"], found["keys"], found["elements"], found["offset"]) == ("snapshot", 2, 3, [3])
-    assert found["fingerprint"] == op.bound_query.fingerprint
+    assert found["fingerprint"] == op.state.bound_query.fingerprint
     eager = sash.Query(2, by="k", emit="eager", high=sash.max("x")).operator()
     eager.process({"k": ["a"], "x": [1.0]})
     Path("eager.bin").write_bytes(eager.snapshot())

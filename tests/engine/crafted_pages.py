@@ -47,7 +47,7 @@ def stored(asked: sash.Query, calls: int = 3) -> MemoryStore:
 
 def schemas(asked: sash.Query, kind: str) -> list[pa.Schema]:
     """The schemas of the batches of a kind of page."""
-    backend: Any = asked.operator(SCHEMA, store=MemoryStore()).backend
+    backend: Any = asked.operator(SCHEMA, store=MemoryStore()).state.backend
     if kind == "header":
         return directories(backend.durable.number_type)
     if kind in ("bucket", "eager"):

@@ -173,7 +173,7 @@ def test_the_last_results_leave_some_buckets_at_a_time(window: Any, emit: Any) -
         rows = batch(np.arange(100 * i, 100 * i + 100), 10 * i)
         assert_same(op.process(rows), free.process(rows), by=["k"])
     got, expected = op.finish(), free.finish()
-    ends = "t" if op.bound_query.per_row else "window_end"
+    ends = "t" if op.state.bound_query.per_row else "window_end"
     assert got[ends].to_pylist() == expected[ends].to_pylist()
     assert_same(got, expected, by=["k"])
     assert {name for name, _ in store.scan()} == {"header", "root"}

@@ -86,12 +86,12 @@ def test_a_call_of_which_not_all_pieces_are_taken_changes_nothing() -> None:
     store = MemoryStore()
     operator = Operator(QUERIES["one window"], SCHEMA, mode="given", store=store)
     operator.process(rows(0))
-    before, progress = dict(store.items()), operator.progress
+    before, progress = dict(store.items()), operator.state.progress
     pieces = advance_pieces(operator, 20)
     first = [next(pieces), next(pieces)]
     pieces.close()
     assert dict(store.items()) == before
-    assert operator.progress == progress
+    assert operator.state.progress == progress
     again = list(advance_pieces(operator, 20))
     assert [one.to_pydict() for one in again[:2]] == [one.to_pydict() for one in first]
     assert len(again) > 2

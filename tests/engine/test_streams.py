@@ -298,7 +298,7 @@ def test_the_first_empty_batch_has_the_output_schema() -> None:
     for window in (sash.Count(2), sash.Time(4, every=2)):
         operator = query(window).operator(SCHEMA)
         first = operator.process(rows(""))
-        assert first.schema == operator.bound_query.output("rows") == operator.process(rows("1 9")).schema
+        assert first.schema == operator.state.bound_query.output("rows") == operator.process(rows("1 9")).schema
 
 
 def test_an_operator_shows_what_it_is() -> None:

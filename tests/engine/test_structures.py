@@ -65,7 +65,7 @@ def resume(query: Query, snapshot: bytes) -> Operator:
 
 def as_planned(operator: Operator) -> bool:
     """Do the live structures have the names in the plan?"""
-    plan = operator.plan
+    plan = operator.state.plan
     spans, parts = plan.bound_query.windows, plan.bound_query.aggregates
     said = {(spans[w].name, parts[p].name): choice.structure for (w, p), choice in plan.choices.items()}
     assert operator.structures == said

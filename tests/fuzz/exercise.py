@@ -67,11 +67,11 @@ def _call(operator: Operator, step: StreamStep) -> Any:
 
 def _used(operator: Operator, what: str, work: Callable[[], Any]) -> bool:
     """Did a call work? If a page was refused, the operator is as it was, and raises the same error again."""
-    before = operator.progress
+    before = operator.state.progress
     try:
         _checked(_judged(what, work))
     except PageError:
-        if operator.progress is not before:
+        if operator.state.progress is not before:
             raise Failure(f"{what} has refused a page, and changed the state") from None
         _judged(f"{what} again", work)
         return False

@@ -96,7 +96,7 @@ def test_the_engine_makes_as_many_partials_as_pairs() -> None:
     """One row per tick: elements of a window of 12 every 5 with one of 8 every 4, which repeat after 20."""
     operator = sash.Query({"a": sash.Time(12, every=5), "b": sash.Time(8, every=4)}, on="t", n=sash.count()).operator()
     operator.process({"t": np.arange(200)})
-    (specs,) = [list(operator.bound_query.windows)]
+    (specs,) = [list(operator.state.bound_query.windows)]
     edges = composite_edges([sliding_range(spec) for spec in specs], "Pairs")
     # the watermark is 199, and the structures still hold the last windows that are over
     oldest = min(195 - 12, 196 - 8)

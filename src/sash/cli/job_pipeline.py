@@ -76,7 +76,7 @@ class PreparedJob:
 
     def result_schema(self) -> pa.Schema:
         """The columns that the sink gets."""
-        found = self.made.query.operator(self.schema).output.schema
+        found = self.made.query.operator(self.schema).state.output.schema
         return found if self.made.columns is None else selected(found, self.made.columns)
 
     def run(

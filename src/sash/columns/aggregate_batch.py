@@ -263,10 +263,10 @@ class InputReader:
         """Which rows have a value in every column that needs one; None if all have."""
         if self.derived:
             rows.derive(self.derived)
-        columns = [rows.column(name) for name in self.spec.columns]
-        for column in columns:
-            if column.null_count:
-                found = non_null(columns, self.spec.monoid.nullable, count)
+        names = self.spec.columns
+        for name in names:
+            if rows.column(name).null_count:
+                found = non_null([rows.column(name) for name in names], self.spec.monoid.nullable, count)
                 return None if found.all() else found
         return None
 

@@ -6,7 +6,7 @@
 
 Only aggregates of users may fail here. Rows that enter the reorder buffer are checked on arrival, so that they fail
 neither a later call nor a lookup: `lift` is then called twice for each. Without a buffer rows are checked only after a
-call has failed (`AtomicCalls`).
+call has failed (`QueryState.attempt`).
 
 Results on which an aggregate or a formula fails, for `Options(failed="side")`: they are null, and counted here.
 """

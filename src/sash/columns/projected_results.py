@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ from sash.columns.failed_rows import REMEDY, FailedResults
 from sash.kernels.loops.array_types import Flags
 from sash.plan.bound_query import BoundQuery
 from sash.plan.projection import OutputSpec, ResultCell
+
+if TYPE_CHECKING:
+    from sash.columns.lowered_results import CountedColumn
 
 # --- Projected results ---
 
@@ -85,11 +89,11 @@ class Projector:
         """All results at each row, or of a lookup."""
         return [self.output(one, read) for one in self.projection.outputs]
 
-    def of_rows(self, found: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
-        """All results at each row of a step, from the columns of each window."""
+    def of_rows(self, found: Sequence[Sequence[CountedColumn]]) -> list[pa.Array]:
+        """All results at each row of a step, from the cells of each window."""
         if self.is_plain:
-            return [column for columns in found for column in columns]
-        return self.outputs(lambda window, aggregate: found[window][aggregate])
+            return [cell.column for cells in found for cell in cells]
+        return self.outputs(lambda window, aggregate: found[window][aggregate].column)
 
     def of_slides(self, window: int, rows: int, read: ReadPair) -> list[pa.Array]:
         """The results of a window's slides; nulls for those of other windows."""

@@ -16,13 +16,11 @@ class Backend:
 
     durable: StoredState | None
 
+    failures: list[FailedResults]
+    """The results of this call that have failed and are null: those of aggregates, and those of formulas."""
+
     def __init__(self, plan: Plan, mode: str, output: Output) -> None:
         self.plan, self.bound_query, self.mode, self.output = plan, plan.bound_query, mode, output
-
-    @property
-    def failures(self) -> list[FailedResults]:
-        """The results of this call that have failed and are null: those of aggregates, and those of formulas."""
-        raise NotImplementedError
 
     def is_compiled(self, number: int) -> bool:
         """Does the aggregate of this number run compiled?"""

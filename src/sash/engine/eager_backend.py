@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 import pyarrow as pa
 
@@ -27,19 +25,20 @@ from sash.windows.arguments import Length
 from sash.windows.specs import Closed
 
 
+def _failures(engine: EagerEngine) -> list[FailedResults]:
+    return [engine.state.failures, engine.results.projector.failures]
+
+
 class EagerBackend(Backend):
     """Live state of one eager operator."""
 
     def __init__(self, plan: Plan, mode: str, output: Output, store: Store | None) -> None:
         super().__init__(plan, mode, output)
         self.engine = EagerEngine(plan, mode, plan.bound_query.query.retract)
+        self.failures = _failures(self.engine)
         self.durable: EagerPages | None = None if store is None else EagerPages(self.engine, store, mode)
 
     # ---- a call ----
-
-    @property
-    def failures(self) -> list[FailedResults]:
-        return [self.engine.state.failures, self.engine.results.projector.failures]
 
     def is_compiled(self, number: int) -> bool:
         return self.engine.state.aggregates[number].kernel.compiled
@@ -47,7 +46,8 @@ class EagerBackend(Backend):
     def begin(self) -> None:
         """Begin a call. The engine has a journal of its own."""
         for one in self.failures:
-            one.clear()
+            if one.count:
+                one.clear()
         if self.durable is not None:
             self.durable.transaction.begin()
 
@@ -69,10 +69,12 @@ class EagerBackend(Backend):
         self.engine.commit()
         if self.durable is not None:
             self.durable.transaction.delete_garbage()
-        with suppress(MemoryError):  # a later call does it: this one must not fail any more
+        try:
             self.engine.compact()
             if self.engine.is_sparse:
                 self._rebuild()
+        except MemoryError:  # a later call does it: this one must not fail any more
+            pass
 
     def _rebuild(self) -> None:
         """Move the state into a new engine with smaller arrays: after a burst most of the old ones are unused.
@@ -94,7 +96,7 @@ class EagerBackend(Backend):
                 return
             pages.transaction.take_over(old.transaction)
             pages.transaction.claim()
-        all_at_once(attributes(self, engine=engine, durable=pages))
+        all_at_once(attributes(self, engine=engine, failures=_failures(engine), durable=pages))
 
     def step(self, given: TimedRows, now: Watermark) -> pa.RecordBatch:
         """Process rows, and return the results that are new or have changed."""

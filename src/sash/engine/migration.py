@@ -1,6 +1,6 @@
 """Migrate the state of one query to another: `Query.migrate`; count the elements of keys in a store.
 
-    snapshot, store ──▶ operator of the old query ──transfer──▶ operator of the new query ──▶ snapshot, store
+    snapshot, store ──▶ state of the old query ──transfer──▶ state of the new query ──▶ snapshot, store
 
 All state is loaded into memory. A store is written with one `put_many`, so that it has the old state or the new
 one.
@@ -21,8 +21,10 @@ from sash.engine.intake.progress import Progress, replace
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.kernels.loops.array_types import Ints
 from sash.plan.options import Options
+from sash.plan.queries import ALONE
 from sash.plan.query import Query
 from sash.state.header_page import StoredState
 from sash.state.root_page import HEADER, has_state, stored_mode, stored_schema
@@ -41,7 +43,7 @@ def migrate(query: Query, state: bytes | Store, from_query: Query, to: Store | N
     if isinstance(state, bytes | bytearray | memoryview):
         if to is not None:
             raise TypeError("to= of migrate() is for state in a store: a snapshot is returned as bytes")
-        old = Operator.restore(_plain(from_query), bytes(state))
+        old = QueryState.restored(_plain(from_query), [ALONE], bytes(state), None)
         return migrated(old, query).snapshot()
     store = checked_store("state of migrate()", state)
     target = store if to is None else checked_store("to= of migrate()", to)
@@ -63,7 +65,7 @@ def migrate_store(
     assert schema is not None
     assert header is not None
     mode = stored_mode(plain.fingerprint(schema), header)
-    old = Operator(plain, schema, mode=mode, store=store)
+    old = QueryState(plain, [ALONE], schema, mode=mode, store=store)
     pages = cast(StoredState, old.backend.durable).transaction
     _require_live(old, query)
     cast(LiveBackend, old.backend).into_memory()
@@ -74,17 +76,17 @@ def migrate_store(
 
 def check_migration(old: Query, old_schema: pa.Schema, new: Query, schema: pa.Schema) -> None:
     """Raises ValueError, with the reasons, if no state of one query can be migrated to another."""
-    migrated(Operator(_plain(old), old_schema), new, schema)
+    migrated(QueryState(_plain(old), [ALONE], old_schema), new, schema)
 
 
-def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Operator:
-    """An operator of another query with the state of `old`, which is in memory and must not be used any more.
+def migrated(old: QueryState, query: Query, schema: pa.Schema | None = None) -> QueryState:
+    """The state of another query, made from that of `old`, which is in memory and must not be used any more.
 
     Raises ValueError, with the changes and the reasons, if the state lacks what the query needs.
     """
     assert old.schema is not None
     _require_live(old, query)
-    new = Operator(_plain(query), old.schema if schema is None else schema, mode=old.mode)
+    new = QueryState(_plain(query), [ALONE], old.schema if schema is None else schema, mode=old.mode)
     theirs, mine = cast(LiveBackend, old.backend), cast(LiveBackend, new.backend)
     matches = matched(theirs.engine, mine.engine)
     cells = None
@@ -103,7 +105,7 @@ def migrated(old: Operator, query: Query, schema: pa.Schema | None = None) -> Op
     return new
 
 
-def _require_live(old: Operator, query: Query) -> None:
+def _require_live(old: QueryState, query: Query) -> None:
     """Raises ValueError for state of emit="eager", which has another engine."""
     if not isinstance(old.backend, LiveBackend) or query.emit == "eager":
         new = query.bind(old.bound_query.schema)
@@ -114,7 +116,7 @@ def _require_live(old: Operator, query: Query) -> None:
         )
 
 
-def _progress(now: Progress, new: Operator) -> Progress:
+def _progress(now: Progress, new: QueryState) -> Progress:
     assert new.schema is not None
     held = None if now.held is None else _rows(now.held, new)
     late = tuple(batch.select(new.schema.names) for batch in now.late_rows)
@@ -122,7 +124,7 @@ def _progress(now: Progress, new: Operator) -> Progress:
     return replace(now, {"held": held, "late_rows": late, "failed_rows": failed})
 
 
-def _rows(rows: TimedRows, new: Operator) -> TimedRows:
+def _rows(rows: TimedRows, new: QueryState) -> TimedRows:
     return TimedRows(rows.table.select(new.opened.plain.names), rows.time, rows.arrival)
 
 
@@ -139,7 +141,7 @@ def key_sizes(operator: Operator) -> Iterator[tuple[list[pa.Array], Ints]]:
 
     Yields nothing for eager state, which has no buckets. Raises PageError for damaged pages.
     """
-    backend = operator.backend
+    backend = operator.state.backend
     if not isinstance(backend, LiveBackend) or backend.durable is None:
         return
     durable, codec = backend.durable, backend.durable.codec

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sash.columns.keys import decode
 from sash.engine.intake.input_checks import record_batch
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.monoids.op_counter import OpCounter
 from sash.plan.categories import schema_with_categories
 from sash.plan.planner import Plan
@@ -37,12 +38,10 @@ class CountedOperations:
     apart: dict[str, int]
 
 
-class CountingOperator(Operator):
-    """An operator that counts its ⊕."""
+class CountingState(QueryState):
+    """A state that counts its ⊕."""
 
-    def __init__(self, query: Query, schema: pa.Schema) -> None:
-        self.counters: list[OpCounter] = []  # before the base opens the state, which takes the plan
-        super().__init__(query, schema)
+    counters: list[OpCounter]
 
     def _plan(self, schema: pa.Schema) -> Plan:
         found = super()._plan(schema)
@@ -62,6 +61,12 @@ class CountingOperator(Operator):
     def taken(self) -> int:
         """The number of ⊕ since the last call of this method."""
         return sum(counter.taken() for counter in self.counters)
+
+
+class CountingOperator(Operator):
+    """An operator that counts its ⊕."""
+
+    state_type = CountingState
 
 
 def count_operations(queries: Queries, sample: Any) -> list[CountedOperations]:
@@ -91,7 +96,9 @@ def _duration(group: CombinedQuery, schema: pa.Schema, batch: pa.RecordBatch) ->
 
 def _counted(query: Query, batch: pa.RecordBatch) -> int:
     operator = CountingOperator(query, schema_with_categories(batch))
-    operator.taken()  # resets the counts: creating an aggregate computes samples
+    state = operator.state
+    assert isinstance(state, CountingState)
+    state.taken()  # resets the counts: creating an aggregate computes samples
     operator.process(batch)
     operator.finish()
-    return operator.taken()
+    return state.taken()

@@ -1,6 +1,4 @@
-"""The base of operators and of readers of their state: opens the state of a query, and looks up aggregates in it.
-
-ObservedCalls: the observer of an operator, which `sash.live_page` sets.
+"""The base of the state of a query and of its readers: opens the state, and looks up aggregates in it.
 
 The names that completion offers of an operator, and of what is asked as one.
 """
@@ -204,22 +202,14 @@ class OperatorBase(PublicNames):
     ) -> pa.RecordBatch:
         """Return the current aggregates of some keys, without a change of state.
 
-        The result has the columns of `by`, then those of the aggregates. Rows in the reorder buffer count. A window
-        with `every` is the slide in progress. A key without rows in its window, an unknown one too, has what an empty
-        window gives: 0 for `count`, null for most others. So has a key that `forget` has expired at that time.
-
-        With `closed` and `at` the results are those of `query.as_of` at that time, for windows without `every`:
-        `op.lookup(keys, at=t, closed="left")` has the events before t.
-
         keys: the columns of `by`, each with its values: a dict, a frame of pandas or polars, a RecordBatch or Table.
-        at: the time at which the windows end, as `advance` takes it. By default that of the newest row of all keys, or
-            the watermark if `advance` has raised it further: what a key gets does not depend on the other keys asked
-            for. Without `on` the windows of a key end at its last row.
+        at: the time at which the windows end; by default that of the newest row of all keys, or the watermark if
+            `advance` has raised it further.
         last: a shorter range to aggregate than the size of the window.
         closed: which ends belong to the windows, as in `sash.as_of`; by default those of the query.
 
-        Raises ValueError for other columns, for a range that the window does not hold, and for a time before the
-        watermark.
+        `Operator.lookup` says more. Raises ValueError for other columns, for a range that the window does not hold, and
+        for a time before the watermark.
         """
         with self._single.reading:
             self._require_schema("lookup")
@@ -338,26 +328,3 @@ def _check_memory(query: Query, mode: Mode, store: Store | None) -> None:
             "memory= of Options needs a store for the keys that leave memory: use query.operator(store=…) or "
             "Options(store=…)"
         )
-
-
-# --- Observed calls ---
-
-Observer = Callable[[pa.RecordBatch | dict[str, pa.RecordBatch], float], object]
-"""Called after a call that has succeeded, with its results (of several queries a dict of them) and its seconds."""
-
-
-class ObservedCalls(PublicNames):
-    """An operator that notifies one observer of its calls."""
-
-    observer: Observer | None = None
-    """Called in the thread of the call."""
-
-    def set_observer(self, observer: Observer) -> None:
-        """Notify an observer of all further calls. Raises ValueError if there is one already."""
-        if self.observer is not None:
-            raise ValueError(f"{self!r} is watched already: use the page that watches it, or call its unwatch() first")
-        self.observer = observer
-
-    def remove_observer(self) -> None:
-        """Notify no observer any more."""
-        self.observer = None

@@ -1,36 +1,50 @@
-"""Snapshots of an operator: pack its schema, pages and late rows as bytes, and unpack them."""
+"""Snapshots of an operator: the schema, pages and late rows of each of its states, as bytes.
+
+one query   a state                                          the snapshot of Operator
+several     directory (mode, queries of each state), states  the snapshot of QueriesOperator
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 
 from sash.columns.failed_rows import ERROR, FailedRows, failed_schema
 from sash.kernels.loops.array_types import NO_INTS
+from sash.plan.api_types import Mode
 from sash.plan.bound_query import MODES
 from sash.plan.query import Query
 from sash.state.root_page import ROOT, require_query
 from sash.stores import PageError
 from sash.stores import envelope as snapshots
-from sash.stores.envelope import damaged, decoding, fingerprint_of, unwrap, wrap
+from sash.stores.envelope import (
+    check_meta,
+    damaged,
+    decoding,
+    fingerprint_of,
+    list_of,
+    one_of,
+    read_json,
+    text,
+    unwrap,
+    wrap,
+)
 from sash.stores.pages import read_stream
 
-_ANY = "0" * 32
+ANY = "0" * 32
+"""In place of a fingerprint: states have theirs."""
+
+SEVERAL = "queries"
+"""The kind of what belongs to several queries."""
+
 _LATE = "late"
 """The page of late rows."""
 
 _FAILED = "failed"
 """The page of rows that have failed."""
-
-
-class SnapshotKind(NamedTuple):
-    """The operator that a snapshot is of."""
-
-    schema: pa.Schema
-    fingerprint: str
-    mode: str
 
 
 class Snapshot(NamedTuple):
@@ -44,26 +58,28 @@ class Snapshot(NamedTuple):
 
 
 def pack_snapshot(
-    of: SnapshotKind,
+    schema: pa.Schema,
+    fingerprint: str,
+    mode: str,
     pages: dict[str, bytes],
     late_rows: Sequence[pa.RecordBatch],
     failed_rows: Sequence[pa.RecordBatch] = (),
 ) -> bytes:
     """The bytes of a snapshot."""
-    for name, schema, batches in ((_LATE, of.schema, late_rows), (_FAILED, failed_schema(of.schema), failed_rows)):
+    for name, columns, batches in ((_LATE, schema, late_rows), (_FAILED, failed_schema(schema), failed_rows)):
         if batches:
             sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, schema) as writer:
+            with pa.ipc.new_stream(sink, columns) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
             pages = {**pages, name: sink.getvalue().to_pybytes()}
-    inner = snapshots.pack_pages(of.fingerprint, of.mode, pages)
-    return wrap("operator", _ANY, [of.schema.serialize().to_pybytes(), inner])
+    inner = snapshots.pack_pages(fingerprint, mode, pages)
+    return wrap("operator", ANY, [schema.serialize().to_pybytes(), inner])
 
 
 def snapshot_parts(data: bytes) -> tuple[pa.Schema, bytes]:
     """The schema of a snapshot of any query, and its packed pages. Raises PageError if it is damaged."""
-    parts = unwrap(data, "operator", _ANY, snapshots.NAME)
+    parts = unwrap(data, "operator", ANY, snapshots.NAME)
     if len(parts) != 2:
         raise damaged(snapshots.NAME, f"it has {len(parts)} parts; expected a schema and pages")
     with decoding(snapshots.NAME):
@@ -109,3 +125,33 @@ def _require_query(query: Query, schema: pa.Schema, inner: bytes, pages: dict[st
     except Exception as error:  # columns or types that the query does not take
         raise PageError(f"the snapshot was written by another query; its columns do not match: {error}") from error
     unwrap(inner, snapshots.KIND, fingerprint, snapshots.NAME)
+
+
+# --- Several queries ---
+
+
+class QueriesSnapshot(NamedTuple):
+    """The content of a snapshot of several queries."""
+
+    mode: Mode
+    groups: list[list[str]]
+    parts: list[bytes]
+
+
+def pack_states(mode: str, groups: Sequence[Sequence[str]], parts: Sequence[bytes]) -> bytes:
+    """The snapshots of states as one; `groups` are the names of their queries."""
+    directory = json.dumps({"mode": mode, "groups": [list(names) for names in groups]}).encode()
+    return wrap(SEVERAL, ANY, [directory, *parts])
+
+
+def unpack_states(data: bytes) -> QueriesSnapshot:
+    """Read a snapshot. Raises PageError if it is damaged."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a snapshot is the bytes that snapshot() returns; got a {type(data).__name__}")
+    directory, *parts = unwrap(bytes(data), SEVERAL, ANY, snapshots.NAME)
+    with decoding(snapshots.NAME):
+        meta = read_json(directory)
+    check_meta(meta, {"mode": one_of(*MODES), "groups": list_of(list_of(text()))}, snapshots.NAME)
+    if len(parts) != len(meta["groups"]):
+        raise damaged(snapshots.NAME, f"it lists {len(meta['groups'])} operators and has {len(parts)}")
+    return QueriesSnapshot(cast(Mode, meta["mode"]), meta["groups"], list(map(bytes, parts)))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -31,6 +32,7 @@ from sash.engine.keyed.step_data import StepResult, WindowResults
 from sash.engine.keyed.window_assigner import Ending
 from sash.engine.live_backend import LiveBackend
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.plan.time_axis import Number
 
 PIECE = 1 << 17
@@ -52,26 +54,25 @@ def advance_pieces(operator: Operator, watermark: Number) -> Iterator[pa.RecordB
 
     watermark: in units of the time column.
     """
-    assert operator.bound_query.time is not None
-    reached, backend = in_units(watermark, operator.bound_query.time), operator.backend
-    work = operator.advancing_to(reached)
-    before = operator.progress.watermark
+    assert operator.state.bound_query.time is not None
+    reached, backend = in_units(watermark, operator.state.bound_query.time), operator.state.backend
+    before = operator.state.progress.watermark
     is_new = before is None or reached > before
     # rows in the buffer may fail, if they arrived with failed="error"; `call` sets them aside
-    is_safe = not operator.opened.checks.lifts
+    is_safe = not operator.state.opened.checks.lifts
     if is_new and is_safe and reached != math.inf and isinstance(backend, LiveBackend):
         if gives_pieces(backend.engine):
             yield from _slides(operator, backend, reached)
             return
         for stop in _stops(backend, before, reached):
-            yield operator.call(operator.advancing_to(stop))
-    yield operator.call(work)
+            yield operator.call(partial(QueryState.advancing_to, reached=stop))
+    yield operator.call(partial(QueryState.advancing_to, reached=reached))
 
 
 def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterator[pa.RecordBatch]:
     """The results of slides, those of some slots at a time."""
-    with operator.attempting():
-        now = operator.progress
+    with operator.attempting() as state:
+        now = state.progress
         rows_out = now.rows_out
         settled = backend.release_rows(backend.nothing, reached, closing=False)
         if backend.durable is not None:
@@ -82,8 +83,8 @@ def _slides(operator: Operator, backend: LiveBackend, reached: Number) -> Iterat
             rows_out += piece.num_rows
             yield piece
         newest = greater(now.newest, reached)
-        changes = {"watermark": reached, "rows_out": rows_out, "newest": newest, **operator.failed_results(now)}
-        operator.save(replace(now, changes))
+        changes = {"watermark": reached, "rows_out": rows_out, "newest": newest, **state.failed_results(now)}
+        state.save(replace(now, changes))
 
 
 def gives_pieces(engine: LiveEngine) -> bool:

@@ -359,7 +359,7 @@ def _by_operator(combined: Combination, given: FrameTable) -> dict[str, Any]:
 
 def _with_failed(rows: SortedFrame, operator: Operator) -> SortedFrame:
     """The rows in the order of an operator's results, which begin with the rows that failed. Warns if some did."""
-    now = operator.progress
+    now = operator.state.progress
     warn_failed(now.failed, now.failed_results, now.last_failure)
     if not now.failed_rows:
         return rows

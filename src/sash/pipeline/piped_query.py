@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.engine import Operator, QueriesOperator, Uncommitted
 from sash.engine.emit.output import SharedOutput
 from sash.engine.intake.progress import BeforeCommit, RowCounts
-from sash.engine.queries_operator import QueryGroup
+from sash.engine.query_state import QueryState
 from sash.pipeline.selections import side_rows, side_schema
 from sash.pipeline.source import MalformedRecord
 from sash.plan.queries import ALONE, QUERY, Queries, query_schema, tagged_batch
@@ -64,15 +64,14 @@ class PipedQuery:
                 raise type(error)(f"{name}: {error.args[0] if error.args else error}") from error
 
     @property
-    def _groups(self) -> list[QueryGroup]:
-        """The operators of the queries, and their names."""
-        operator = self.operator
-        return [QueryGroup(operator, [ALONE])] if isinstance(operator, Operator) else operator.groups
+    def _states(self) -> list[QueryState]:
+        """The states of the queries."""
+        return self.operator.states
 
     @property
     def identity(self) -> tuple[str, str]:
         """The fingerprint and the text of the query, or of all queries."""
-        found = [(group.names, group.operator.bound_query.fingerprint) for group in self._groups]
+        found = [(state.names, state.bound_query.fingerprint) for state in self._states]
         if isinstance(self.query, Query):
             return found[0][1], repr(self.query)
         parts = [f"{names} {fingerprint}" for names, fingerprint in found]
@@ -81,9 +80,9 @@ class PipedQuery:
     def schemas(self) -> dict[str, pa.Schema]:
         """The columns of the results, by the name of the sink task."""
         found: dict[str, pa.Schema] = {}
-        for group in self._groups:
-            output = group.operator.output
-            outputs = output.outputs if isinstance(output, SharedOutput) else dict.fromkeys(group.names, output)
+        for state in self._states:
+            output = state.output
+            outputs = output.outputs if isinstance(output, SharedOutput) else dict.fromkeys(state.names, output)
             found |= {name: one.schema for name, one in outputs.items()}
         if isinstance(self.query, Query):
             return {"results": found[ALONE]}
@@ -115,23 +114,23 @@ class PipedQuery:
         Of several queries with the names of those whose windows a row does not enter; null for malformed rows.
         """
         if isinstance(self.query, Query):
-            return side_rows(self._groups[0].operator.bound_query, schema, step, malformed)
-        plain, last = pa.schema(list(schema)[:-1]), self._groups[-1]
+            return side_rows(self._states[0].bound_query, schema, step, malformed)
+        plain, last = pa.schema(list(schema)[:-1]), self._states[-1]
         found = []
-        for group in self._groups:
-            first = group.names[0]
+        for state in self._states:
+            first = state.names[0]
             failed = None if step.failed_rows is None else step.failed_rows[first]
             own = Uncommitted(step.results[first], step.late_rows[first], step.watermark[first], failed)
-            records = malformed if group is last else ()
-            rows = side_rows(group.operator.bound_query, plain, own, records)
-            names = [", ".join(group.names)] * (rows.num_rows - len(records)) + [None] * len(records)
+            records = malformed if state is last else ()
+            rows = side_rows(state.bound_query, plain, own, records)
+            names = [", ".join(state.names)] * (rows.num_rows - len(records)) + [None] * len(records)
             found.append(pa.RecordBatch.from_arrays([*rows.columns, pa.array(names, pa.string())], schema=schema))
         return pa.concat_batches(found)
 
     def counts(self) -> RowCounts:
         """The rows of all steps. All queries get all rows; one that is late or fails for several is counted once."""
-        now = [group.operator.progress for group in self._groups]
-        copies = [1 if isinstance(one.operator.output, SharedOutput) else len(one.names) for one in self._groups]
+        now = [state.progress for state in self._states]
+        copies = [1 if isinstance(one.output, SharedOutput) else len(one.names) for one in self._states]
         results = sum(number * one.rows_out for number, one in zip(copies, now, strict=True))
         late, untimed = max(one.late for one in now), max(one.untimed for one in now)
         failed, failed_results = max(one.failed for one in now), sum(one.failed_results for one in now)
@@ -140,7 +139,7 @@ class PipedQuery:
     @property
     def last_failure(self) -> str:
         """The message of the last row or result that failed; "" if none has."""
-        messages = [group.operator.progress.last_failure for group in self._groups]
+        messages = [state.progress.last_failure for state in self._states]
         return next(filter(None, messages), "")
 
     def take(self, batch: pa.RecordBatch | None, offset: Any, before_commit: BeforeCommit) -> None:

@@ -79,7 +79,9 @@ def _is_constant(column: Any) -> bool:
 
 
 def _are_equal(values: Ints, others: Any) -> bool:
-    return np.array_equal(values[:_FEW], others[:_FEW]) and np.array_equal(values, others)
+    return bool(
+        (values[:_FEW] == others[:_FEW]).all() and (values == others).all()
+    )  # in half the time of `array_equal`
 
 
 def stored_fields(schema: pa.Schema, layout: Layout) -> pa.Schema:

@@ -79,7 +79,7 @@ def test_calls_that_compile_are_not_among_the_latencies(monkeypatch: pytest.Monk
     calls = watched_operator.CallFigures(QUERY)
     op = QUERY.operator()
     for seconds in (3.0, 0.001, 2.0, 0.001, 0.001):
-        calls.take(op, op.process(ROWS[0].slice(0, 0)), seconds)
+        calls.take(op.state, op.process(ROWS[0].slice(0, 0)), seconds)
     found = calls.figures("x", "operator").latency
     assert (found["count"], found["compiling"], found["compiling_seconds"]) == (3, 2, 5.0)
     assert found["p99"] == found["max"] == 0.001
@@ -94,7 +94,7 @@ def test_the_watermark_is_a_time_without_zeros(unit: str, zone: str | None, text
     calls = watched_operator.CallFigures(op.query)
     for more in ("", ".25"):
         time = pa.array([f"2023-11-14T22:13:20{more}"]).cast(pa.timestamp(unit)).cast(pa.timestamp(unit, zone))
-        calls.take(op, op.process(pa.record_batch({"t": time})), 0.1)
+        calls.take(op.state, op.process(pa.record_batch({"t": time})), 0.1)
         assert calls.figures("x", "operator").watermark == text.replace("20", f"20{more}").replace(
             f"20{more}23", "2023"
         )

@@ -26,6 +26,7 @@ from sash.columns.time_numbers import time_text
 from sash.engine import QueriesOperator
 from sash.engine.intake.progress import Metrics, Progress
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.plan.query import Query
 from sash.plan.time_axis import TimeAxis
 
@@ -220,15 +221,15 @@ def watched_queries(
 
     def observe(results: Any, seconds: float) -> None:
         if isinstance(operator, Operator):
-            found[0].calls.take(operator, results, seconds)
+            found[0].calls.take(operator.state, results, seconds)
             return
-        inner = {member: group.operator for group in operator.groups for member in group.names}
+        inner = {member: state for state in operator.states for member in state.names}
         for member, watched in zip(operator.queries.queries, found, strict=True):
             watched.calls.take(inner[member], results[member], seconds)
 
     operator.set_observer(observe)
     if isinstance(operator, Operator) and operator.schema is not None:
-        found[0].calls.measure(operator)
+        found[0].calls.measure(operator.state)
     return found
 
 
@@ -293,7 +294,7 @@ class CallFigures:
 
     # ---- in the thread of the query ----
 
-    def take(self, operator: Operator, results: pa.RecordBatch, seconds: float) -> None:
+    def take(self, operator: QueryState, results: pa.RecordBatch, seconds: float) -> None:
         """Record a call. An error here is shown on the page: it must not make the call fail."""
         try:
             kernels = _kernels_compiled()
@@ -304,7 +305,7 @@ class CallFigures:
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
 
-    def measure(self, operator: Operator) -> None:
+    def measure(self, operator: QueryState) -> None:
         """Record the counters, and the size of the state if the time allows."""
         self.progress = operator.progress
         self._time, self._inputs = operator.bound_query.time, operator.bound_query.schema.names

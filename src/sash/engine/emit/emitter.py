@@ -66,7 +66,7 @@ class ChangeEmitter:
         high: list[Ints] = []
 
         def read(window: int, number: int) -> pa.Array:
-            return found[window].columns[number]
+            return found[window].cells[number].column
 
         for one in self.cells[g]:
             if one.output is not None:
@@ -76,7 +76,7 @@ class ChangeEmitter:
                 continue
             columns.append(self.projector.cell(one.cell, read))
             of, enough = found[one.cell.window], self.projector.enough(one.cell, read)
-            start, end = of.low[one.cell.aggregate], of.high[one.cell.aggregate]
+            _, start, end = of.cells[one.cell.aggregate]
             some, on = start < end, of.results.on
             if enough is not None:
                 some, on = some & flags(enough), on | ~flags(enough)

@@ -30,6 +30,7 @@ from sash.columns.arrow_arrays import all_true, array
 from sash.columns.batch_columns import BatchColumns
 from sash.columns.input_encoding import numbers
 from sash.columns.keys import decoded_schema
+from sash.columns.lowered_results import NOT_ASKED, CountedColumn
 from sash.columns.time_numbers import Watermark, beyond, latest
 from sash.engine.atomic import all_at_once, attributes, items
 from sash.engine.keyed.arena import Arena, RingRanges
@@ -88,10 +89,10 @@ class WaitingRows:
         for found in early:
             on = found.results.on
             for p in self.asked[found.results.window]:
-                low, high = found.low[p], found.high[p]
+                column, low, high = found.cells[p]
                 # the counts of a window that has no result yet are stored as complements
                 arrays += [
-                    found.columns[p],
+                    column,
                     array(np.where(on, low, ~low)),
                     array(np.ascontiguousarray(high, np.int64)),
                 ]
@@ -124,13 +125,12 @@ class WaitingRows:
             at += 3 * len(asked)
             first = numbers(parts[1]) if parts else NO_INTS
             on = first >= 0 if parts else all_true(len(slots))
-            columns: list[pa.Array] = [None] * self.aggregates
-            lows, highs = [NO_INTS] * self.aggregates, [NO_INTS] * self.aggregates
+            cells = [NOT_ASKED] * self.aggregates
             for i, p in enumerate(asked):
                 low = numbers(parts[3 * i + 1])
-                columns[p], lows[p], highs[p] = parts[3 * i], np.where(on, low, ~low), numbers(parts[3 * i + 2])
+                cells[p] = CountedColumn(parts[3 * i], np.where(on, low, ~low), numbers(parts[3 * i + 2]))
             ranges = WindowRanges(w, slots, on, time, time, slots, restarted=restarted)
-            found.append(WindowResults(ranges, columns, lows, highs))
+            found.append(WindowResults(ranges, cells))
         return found
 
     def undo(self) -> None:
@@ -390,6 +390,12 @@ def _taken(one: WindowResults, order: Ints, places: pa.Array) -> WindowResults:
         on=ranges.on[order],
         restarted=None if restarted is None else restarted[order],
     )
-    columns = [None if column is None else column.take(places) for column in one.columns]
-    low, high = ([counts[order] if len(counts) else counts for counts in some] for some in (one.low, one.high))
-    return WindowResults(moved, columns, low, high)
+    cells = [
+        CountedColumn(
+            None if column is None else column.take(places),
+            low[order] if len(low) else low,
+            high[order] if len(high) else high,
+        )
+        for column, low, high in one.cells
+    ]
+    return WindowResults(moved, cells)

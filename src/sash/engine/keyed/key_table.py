@@ -137,7 +137,7 @@ class KeyTable:
             self._prepare_release()
         slots, touched, fresh = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._call += 1
-        self._counts[TOUCHED : FRESH + 1] = 0
+        self._counts[TOUCHED] = self._counts[FRESH] = 0
         row = 0
         try:
             while row < rows:
@@ -238,9 +238,9 @@ class KeyTable:
     def _check(self, columns: Sequence[pa.Array], rows: int) -> None:
         if len(columns) != len(self.types):
             raise ValueError(f"keys have {len(self.types)} columns; got {len(columns)}")
-        for column, kind in zip(columns, self.types, strict=True):
-            if column.type != kind:
-                raise TypeError(f"a key column of type {kind} was given values of type {column.type}")
+        for i, column in enumerate(columns):
+            if column.type != self.types[i]:
+                raise TypeError(f"a key column of type {self.types[i]} was given values of type {column.type}")
             if len(column) != rows:
                 raise ValueError(f"a key column has {len(column)} values for {rows} rows")
 

@@ -368,6 +368,10 @@ class _LoopArrays(NamedTuple):
     counts: ValueCounts
 
 
+_ONLY = [[0]]
+"""The groups of a window that only grows."""
+
+
 class LiveAggregate(ElementCounts):
     """One aggregate over the elements of an assigner, and the aggregates that share its state.
 
@@ -407,6 +411,8 @@ class LiveAggregate(ElementCounts):
         """No rows to lift."""
         self.recoded: list[tuple[int, CodeMapping]] = []
         """By input: the mappings of codes since the step began."""
+        self._reads = self.values.plain_inputs
+        """What other aggregates over the same columns read as well; None if its inputs are its own."""
         self._arrays: _LoopArrays | None = None
         leaves = self.kernel.state_types
         self.leaves = range(len(leaves))
@@ -450,10 +456,15 @@ class LiveAggregate(ElementCounts):
 
         Raises AggregateError.
         """
-        count = len(rows)
-        found = self.values.non_null(rows, count)
-        inputs, non_null = self.values.inputs(rows, count), NO_FLAGS if found is None else found
-        if self.dense and found is not None:
+        read = None if self._reads is None else rows.inputs.get(self._reads)
+        if read is None:
+            count = len(rows.slots)
+            found = self.values.non_null(rows, count)
+            read = self.values.inputs(rows, count), NO_FLAGS if found is None else found
+            if self._reads is not None:
+                rows.keep_inputs(self._reads, read)
+        inputs, non_null = read
+        if self.dense and len(non_null):
             self.count_values(rows.slots)
         if self.assigner.elements == "panes":
             place = assigned.slots, assigned.places, assigned.fresh
@@ -501,7 +512,7 @@ class LiveAggregate(ElementCounts):
         Raises ResultFailed for a result, else AggregateError for a row.
         """
         made: dict[int, list[CountedColumn]] = {}
-        groups = self.groups or [[0]]
+        groups = self.groups or _ONLY
         for number, members in enumerate(groups):
             window = found[members[0]]
             try:
@@ -516,10 +527,10 @@ class LiveAggregate(ElementCounts):
                     raise
                 # of the state, which its owner lowers
                 raise ResultFailed(failed.place, failed.error, self.views[0].number, window) from failed.error
+            if len(found) == 1:
+                return [[one] for one in columns[0]]
             made |= zip(members, columns, strict=True)
             to_lift = self.no_rows  # the first structures have lifted them
-        if len(found) == 1:
-            return [[one] for one in made[0]]
         return [[made[w][v] if w in made else NOT_ASKED for w in range(len(found))] for v in range(len(self.views))]
 
     def _running(self, found: WindowRanges, to_lift: RowsToLift) -> list[CountedColumn]:

@@ -96,7 +96,7 @@ class SavedPanes(NamedTuple):
     states: list[NDArray[Any]]
 
 
-@dataclass
+@dataclass(slots=True)
 class StepJournal:
     """The saved state of the slots that a step changes."""
 
@@ -115,6 +115,7 @@ class StepJournal:
     def open(engine: LiveEngine, slots: Ints, fresh: Ints) -> StepJournal:
         """Open the journal of a step that changes these slots; `fresh` are those of new keys."""
         found = StepJournal(slots, engine.table.save(slots), fresh)
+        found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
         for assigner in engine.pane_assigners:
             heads = assigner.arena.heads
             some = slots[heads[slots, BACK] > heads[slots, FRONT]]
@@ -128,7 +129,6 @@ class StepJournal:
             waiting = engine.ahead.waiting
             waiting.settle()
             found.marks.append((waiting.log, waiting.log.mark()))
-        found.dense = [aggregate for aggregate in engine.all_aggregates if aggregate.dense]
         return found
 
     def undo(self, engine: LiveEngine) -> None:
@@ -208,6 +208,8 @@ class LiveEngine:
         self._can_undo = False
         """Are the loops loaded that free the slots of a failed step?"""
         self.gone: Ints = NO_INTS
+        self._is_released = True
+        """Whether nothing of the last step is left to release."""
         self._released = 0
         """Keys that expired since the last compaction of dictionaries; rings that have shrunk count as all keys."""
 
@@ -261,7 +263,8 @@ class LiveEngine:
         beside: Ints = NO_INTS,
     ) -> tuple[StepRows, StepScope]:
         """Begin a step: find the slots of its rows, and open the journal. Arguments are those of `step`."""
-        self.release()
+        if not self._is_released or len(self.gone):
+            self.release()
         if not self._can_undo:
             for assigner in self.arena_assigners:
                 assigner.arena.prepare_release()
@@ -333,6 +336,7 @@ class LiveEngine:
     def settle(self, scope: StepScope, now: Watermark) -> None:
         """Evict elements that no window needs, set timers, and note the slots that expire."""
         slots, _, done = scope
+        self._is_released = False
         reach = self.retention.row_reach
         if reach is not None:
             (rows,) = self.arena_assigners
@@ -396,10 +400,13 @@ class LiveEngine:
         moved = []
         for assigner in self.arena_assigners:
             assigner.arena.reclaim()
-            if assigner.shrink():
+            if len(assigner.sparse) and assigner.shrink():
                 moved.append(assigner)
-        self._released += len(self.gone) + (self.keys.count + 1 if moved else 0)
+        self._is_released = True
+        if moved:
+            self._released += self.keys.count + 1
         if len(self.gone):
+            self._released += len(self.gone)
             self.free(self.gone)
             self.gone = self.gone[:0]
             moved = self.arena_assigners

@@ -113,8 +113,7 @@ class LiveGroup(NamedTuple):
     ) -> list[WindowResults]:
         """The aggregates over ranges of elements. `ending_at`: the rows at which the windows end, to name them."""
         bound_query = self.assigner.bound_query
-        nothing = [NOT_ASKED] * len(windows)
-        made = [nothing] * len(bound_query.aggregates)
+        made = [[NOT_ASKED] * len(bound_query.aggregates) for _ in windows]
         for aggregate, lift in zip(self.aggregates, to_lift, strict=True):
             try:
                 results = aggregate.results(windows, rows, lift)
@@ -125,18 +124,14 @@ class LiveGroup(NamedTuple):
                 where, number = rows.format_row(failed.place), aggregate.views[0].number
                 raise aggregate_failure(bound_query, number, failed, where) from failed.error
             for view, by_window in zip(aggregate.views, results, strict=True):
-                made[view.number] = by_window
+                for cells, cell in zip(made, by_window, strict=True):
+                    cells[view.number] = cell
             if failed_results := aggregate.take_failed():
                 last = failed_results[-1]
                 where = failed_place(bound_query, keys, last, ending_at)
                 found = aggregate_failure(bound_query, last.number, last, where)
                 aggregate.failures.note(len(failed_results), str(found))
-        return [
-            WindowResults(
-                window, [of[w].column for of in made], [of[w].low for of in made], [of[w].high for of in made]
-            )
-            for w, window in enumerate(windows)
-        ]
+        return [WindowResults(window, cells) for window, cells in zip(windows, made, strict=True)]
 
 
 def build_groups(plan: Plan, table: SlotTable, failures: FailedResults) -> list[LiveGroup]:

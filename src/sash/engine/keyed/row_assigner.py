@@ -207,6 +207,8 @@ class PlacedAt(NamedTuple):
 
 # --- Row assigner ---
 
+_WORD = np.dtype(np.int64)
+
 WindowEnds = tuple[Ints, Ints, Ints]
 """Windows: their slots, the first elements of their keys, and the positions after their last elements."""
 
@@ -274,12 +276,14 @@ class RowAssigner(ArenaAssigner):
         return window.rule.is_moved
 
     def assign(self, rows: StepRows) -> RowPositions:
-        arena, slots, time = self.arena, rows.slots, rows.time
-        pos, stop, begin, at, growing = np.empty((5, len(rows)), np.int64)
+        arena, slots, time, empty, count = self.arena, rows.slots, rows.time, np.empty, len(rows.slots)
+        # one by one: to unpack an array of five rows takes twice as long
+        pos, stop, begin = empty(count, _WORD), empty(count, _WORD), empty(count, _WORD)
+        at, growing = empty(count, _WORD), empty(count, _WORD)
         arguments = (slots, time, rows.restarts, arena.ring, arena.columns["time"], pos, stop, begin, at, growing)
-        count = call_loop(assign_rows, self.kind, arguments)
-        if count:
-            arena.enlarge(growing[:count])
+        grown = call_loop(assign_rows, self.kind, arguments)
+        if grown:
+            arena.enlarge(growing[:grown])
             call_loop(place_rows, self.kind, (slots, time, arena.ring, arena.columns["time"], pos, at))
         deltas: dict[str, Numbers] = {}
         assigned = RowPositions(slots, at, NO_FLAGS, self, pos, stop, begin, deltas)
@@ -304,13 +308,14 @@ class RowAssigner(ArenaAssigner):
 
     def results(self, rows: StepRows, assigned: RowPositions, endings: Sequence[Ending]) -> list[WindowRanges]:
         """The results that are due, window by window."""
+        windows, count = self.windows, len(rows.slots)
+        blocks = np.empty((len(windows), count), np.int64) if len(windows) > 1 else (np.empty(count, np.int64),)
         found = []
-        block = np.empty((len(self.windows), len(rows)), np.int64)
-        for w, window in enumerate(self.windows):
+        for w, window in enumerate(windows):
             if window.slide == "time":
                 found.append(self._count_at_slides(w, rows, assigned, endings))
             else:
-                found.append(self._at_rows(w, rows, assigned, block[self._ranks[w]]))
+                found.append(self._at_rows(w, rows, assigned, blocks[self._ranks[w]]))
         return found
 
     def _at_rows(self, w: int, rows: StepRows, assigned: RowPositions, block: Ints) -> WindowRanges:
@@ -320,7 +325,7 @@ class RowAssigner(ArenaAssigner):
         read them.
         """
         window, rule = self.windows[w], self.windows[w].rule
-        ends = emitting(window, rows)
+        ends = None if window.slide == "row" else emitting(window, rows)
         slots, pos, begin, time, stop = rows.slots, assigned.pos, assigned.begin, rows.time, assigned.stop
         if ends is not None:
             slots, pos, begin, time, stop = slots[ends], pos[ends], begin[ends], time[ends], stop[ends]
@@ -332,7 +337,9 @@ class RowAssigner(ArenaAssigner):
             if rule.column is not None:
                 values = assigned.delta_values[rule.column]
                 values = values if ends is None else values[ends]
-            his = self._up_to_peers(rule, rows, assigned, ends) if rule.peers else stop
+            his = stop
+            if rule.peers and not (rows.distinct and rule.closed_end):
+                his = self._up_to_peers(rule, rows, assigned, ends)
             self._bound(w, (slots, begin, his), values, los)
         elif rule.measure == "rows":
             his = stop
@@ -342,8 +349,9 @@ class RowAssigner(ArenaAssigner):
             los = los if ends is None else los[ends]
         on = his - los >= rule.full if rule.full else all_true(len(slots))
         starts, stops, ident = time, time, pos
-        error_rows = ends
-        restarted = rows.restarted if rows.restarted is None or ends is None else rows.restarted[ends]
+        error_rows, restarted = ends, rows.restarted
+        if restarted is not None and ends is not None:
+            restarted = restarted[ends]
         if window.slide != "row":
             starts = rule.starts_before(time) if rule.in_time else self._times(slots, np.minimum(los, pos))
             ident = (pos - begin + 1) // int(rule.every)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash.columns.batch_columns import BatchColumns
+from sash.columns.lowered_results import CountedColumn
 from sash.engine.intake.reorder_buffer import TimedRows
 from sash.engine.keyed.slot_table import SlotTable
 from sash.kernels.loops.array_types import NO_FLAGS, NO_INTS, Flags, Ints, Numbers
@@ -72,7 +73,13 @@ class StepRows(BatchColumns):
 
     def __post_init__(self) -> None:
         self._columns, self._words = {}, {}
+        self.inputs: dict[Hashable, tuple[Any, Flags]] = {}
+        """The inputs of aggregates over the same columns, and which rows have a value (empty: all)."""
         self._found_peers: dict[int, Ints] = {}
+
+    def keep_inputs(self, of: Hashable, read: tuple[Any, Flags]) -> None:
+        """Keep the inputs of an aggregate for others over the same columns."""
+        self.inputs[of] = read
 
     @property
     def first_peer(self) -> Ints | None:
@@ -139,7 +146,7 @@ class SharedSlides(dict[str, OrderedSlides]):
         return found
 
 
-@dataclass
+@dataclass(slots=True)
 class WindowRanges:
     """The results to compute for one window: their slots, ranges of elements, and rows or slides."""
 
@@ -186,18 +193,20 @@ class WindowRanges:
         return self.starts if order is None else self.starts[order]
 
 
-@dataclass
+@dataclass(slots=True)
 class WindowResults:
     """The results of one window, with a column for each aggregate."""
 
     results: WindowRanges
-    columns: list[pa.Array]
-    low: list[Ints]
-    high: list[Ints]
-    """The number of values of the key before each window's start, and before its end, for each aggregate."""
+    cells: list[CountedColumn]
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """The results of each aggregate."""
+        return [cell.column for cell in self.cells]
 
 
-@dataclass
+@dataclass(slots=True)
 class StepResult:
     """The output of a step: its rows, and the results of each window of the query."""
 

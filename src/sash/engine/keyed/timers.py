@@ -179,11 +179,12 @@ class Timers(BlockTimers):
         if not len(slots):
             return NO_INTS, NO_INTS
         ring, columns = windows
-        sparse = np.empty(len(slots), np.int64)
+        sparse = np.empty(len(slots), NO_INTS.dtype)
         *rest, gone = self._arguments(slots, now, over)
         arguments = (slots, ring, columns, sparse, reach, *rest, gone)
         wasted, count, soonest = call_loop(settle_rows, self.kind, arguments)
-        self.soonest = min(self.soonest, soonest)
+        if soonest < self.soonest:
+            self.soonest = soonest
         return sparse[:wasted], gone[:count]
 
     def _arguments(self, slots: Ints, now: Watermark, over: Flags | None) -> tuple[Any, ...]:
@@ -193,5 +194,5 @@ class Timers(BlockTimers):
         if now is not None:
             at = self._time
             at[0] = now
-        gone = np.empty(len(slots), np.int64)
+        gone = np.empty(len(slots), NO_INTS.dtype)
         return NO_FLAGS if over is None else over, at, self.never, self.table.wide["stamps"], self.least, BITS, gone

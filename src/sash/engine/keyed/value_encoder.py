@@ -12,7 +12,7 @@ Codes of ordered categories: their places in the declared order, which never cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,10 @@ class ValueEncoder(InputReader):
         words = [word for word in self.words if word is not None]
         self._all_words = words if self.compiled and not self.presence and len(words) == len(self.words) else None
         """The types of the inputs if all are columns of 64-bit numbers, else None."""
+        self.plain_inputs: Hashable = None
+        """Equal for aggregates whose inputs are the same columns of 64-bit numbers; None if they are others."""
+        if self._all_words is not None:
+            self.plain_inputs = self.spec.columns, self.spec.monoid.nullable
         self.plain_result = self._plain_result()
         """The type of results that are one 64-bit number each and need no conversion; None for others."""
 

@@ -40,8 +40,7 @@ NO_LIMIT = NEVER - 1
 """The limit of slides if all of them are due."""
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """Slots whose results are due up to a watermark; None: all results, and no row will follow."""
 
     slots: Ints

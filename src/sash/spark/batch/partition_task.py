@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from sash.columns.arrow_arrays import no_rows, together
 from sash.columns.failed_rows import warn_failed
-from sash.engine import Operator
-from sash.engine.queries_operator import QueryGroup
+from sash.engine import Operator, QueriesOperator
+from sash.engine.query_state import QueryState
 from sash.engine.sorted_batches import ChunkedExecutor, is_chunkable
 from sash.plan.bound_query import BoundQuery
 from sash.plan.queries import ALONE, CombinedQuery, Queries, tagged_batch, tagged_schema
@@ -162,14 +162,14 @@ class QueryExecutor:
     def __init__(self, layout: PassLayout, now: float, ranges: Sequence[TimeRange] = (), number: int = 0) -> None:
         self.layout, schema = layout, layout.schema
         together, others = layout.together, {n: q for n, q in layout.queries.items() if n not in layout.together}
-        groups = (
-            [CombinedQuery(others)] if ALONE in others else Queries(**others).groups(ordered=True) if others else []
-        )
         self.chunks: ChunkedExecutor | None = None
         if together:  # one thread: Spark runs as many workers as there are cores
             query = together[ALONE] if layout.is_alone else CombinedQuery(together)
             self.chunks = ChunkedExecutor(query, schema, lambda: now, threads=1)
-        self.groups = [QueryGroup.of(query, schema, mode="sorted", store=None, clock=lambda: now) for query in groups]
+        self.operator: Operator | QueriesOperator | None = None
+        if others:
+            run = others[ALONE] if ALONE in others else Queries(**others)
+            self.operator = run.operator(schema, mode="sorted", clock=lambda: now)
         self.range = ranges[number] if number < len(ranges) else None
         self.lookback, self.dropped = no_rows(schema), 0
         self.carried: list[tuple[int, pa.RecordBatch]] = []
@@ -189,7 +189,8 @@ class QueryExecutor:
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The results that are known after these rows."""
         if self.carried:
-            self._seed(self.groups[0].operator)
+            assert isinstance(self.operator, Operator)
+            self._seed(self.operator.state)
         if self.lookback.num_rows:
             rows, self.lookback = together([self.lookback, rows], rows.schema), no_rows(rows.schema)
         yield from self._call(lambda executor: executor.process(rows))
@@ -199,17 +200,17 @@ class QueryExecutor:
         if self.carried or self.lookback.num_rows:  # windows may end in a range that has no rows
             yield from self.process(no_rows(self.layout.schema))
         yield from self._call(lambda executor: executor.finish())
-        for group in self.groups:
-            now = group.operator.progress
+        for state in [] if self.operator is None else self.operator.states:
+            now = state.progress
             warn_failed(now.failed, now.failed_results, now.last_failure)
 
     def _call(self, work: Callable[[Any], Any]) -> Iterator[pa.RecordBatch]:
         if self.chunks is not None:
             yield from self._rows(work(self.chunks))
-        for group in self.groups:
-            found = work(group.operator) if self.layout.is_alone else group.noted(work)
-            yield from self._rows(group.by_query(found))
-            group.operator.failed_rows()  # drop them: their results are null
+        if self.operator is not None:
+            found = work(self.operator)
+            yield from self._rows({ALONE: found} if self.layout.is_alone else found)
+            self.operator.failed_rows()  # drop them: their results are null
 
     def _rows(self, found: Mapping[str, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results as rows in types that Spark reads."""
@@ -240,18 +241,18 @@ class QueryExecutor:
             chosen[at] = emitted(own, spec, ends[at])
         return results if chosen.all() else results.filter(pa.array(chosen))
 
-    def _seed(self, operator: Operator) -> None:
-        """Start an operator that has seen no rows with the partials."""
-        keys = self.carried[0][1].columns[: len(operator.bound_query.by)]
+    def _seed(self, state: QueryState) -> None:
+        """Start a state that has seen no rows with the partials."""
+        keys = self.carried[0][1].columns[: len(state.bound_query.by)]
         partials: list[list[pa.RecordBatch]] = []
         lifetimes = 0
-        for group in operator.plan.groups:
+        for group in state.plan.groups:
             mine: list[pa.RecordBatch] = []
-            if operator.bound_query.windows[group.windows[0]].rule.is_unbounded:
+            if state.bound_query.windows[group.windows[0]].rule.is_unbounded:
                 mine = [partial for window, partial in self.carried if window == lifetimes]
                 lifetimes += 1
             partials.append(mine)
-        operator.import_partials([column.slice(0, 1) for column in keys], partials)
+        state.import_partials([column.slice(0, 1) for column in keys], partials)
         self.carried = []
 
 
@@ -296,7 +297,7 @@ class PartialFold:
         Their piece numbers are below those of all rows, so they are sorted first.
         """
         found = []
-        for window, partials in enumerate(self.operator.export_partials()):
+        for window, partials in enumerate(self.operator.state.export_partials()):
             assert window < WINDOWS
             if partials.num_rows:
                 piece = (self.number - len(self.lasts)) * WINDOWS + window

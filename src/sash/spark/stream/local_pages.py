@@ -394,12 +394,12 @@ class LocalState:
 
     def keep(self, operator: Operator) -> None:
         """Keep the operator for the next micro-batch, and publish its pages, which are in Spark's state by now."""
-        if operator.token:
-            _alive[operator.token] = operator
+        if operator.state.token:
+            _alive[operator.state.token] = operator
             while len(_alive) > ALIVE:
                 _alive.pop(next(iter(_alive)), None)
         if self._file is not None:
-            self._file.publish(operator.committed_token)
+            self._file.publish(operator.state.committed_token)
         self.close()
 
     def close(self) -> None:

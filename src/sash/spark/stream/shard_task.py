@@ -33,6 +33,7 @@ from sash.columns.watermark import WatermarkTracker
 from sash.engine.emit.output import ResultBatches
 from sash.engine.migration import migrate_store
 from sash.engine.operator import Operator
+from sash.engine.query_state import QueryState
 from sash.engine.result_pieces import advance_pieces
 from sash.plan.queries import ALONE
 from sash.plan.time_axis import Number
@@ -98,11 +99,11 @@ class ShardTask:
     def _open(self) -> Operator:
         """The operator of this shard: the live one if Spark has the same state, else from pages."""
         query, schema = self.spec.bound_query.query, self.spec.bound_query.schema
-        token = Operator.stored_token(query, schema, self.store)
+        token = QueryState.stored_token(query, schema, self.store)
         alive = self.local.take(token)
         if alive is None:
             return Operator(query, schema, mode="given", store=self.store, clock=lambda: self.now)
-        alive.reopen(self.store, lambda: self.now)
+        alive.state.reopen(self.store, lambda: self.now)
         return alive
 
     def _work(
@@ -116,9 +117,9 @@ class ShardTask:
             known = batch.select(self.spec.bound_query.schema.names)
             if self.spec.side_output:
                 yield from self._late(batch, known, operator.watermark)
-            first = operator.progress.rows_in
+            first = operator.state.progress.rows_in
             yield from self._results(operator.process(known))
-            for failed in operator.progress.failed_rows if self.spec.side_output else ():
+            for failed in operator.state.progress.failed_rows if self.spec.side_output else ():
                 rows = batch.take(pa.array(failed.arrival - first))
                 yield from self._side_output(rows, pa.array(["failed"] * rows.num_rows), failed.messages)
             operator.failed_rows()  # drop them: they are counted, and in the side output
