@@ -125,3 +125,11 @@ def test_many_keys_of_few_rows_take_small_blocks() -> None:
     operator.process(pa.record_batch([keys, times, times.astype(float)], schema=SCHEMA))
     (assigner,) = operator.state.backend.engine.arena_assigners
     assert assigner.arena.held == 16 * 2000
+
+
+@pytest.mark.parametrize("window", [sash.Time(60), sash.Time(60, shift=-1000), sash.Count(20)], ids=repr)
+@pytest.mark.parametrize("structure", ["FlatFIT", "SlickDequeNonInv"])
+def test_a_structure_of_many_sizes_on_one_window(structure: str, window: sash.windows.WindowKind) -> None:
+    """Large calls are processed key by key: results of several sizes are in that order, and so were those of one."""
+    query = sash.Query(window, by="k", on="t", y=sash.max("x"), options=sash.Options(structure=structure))
+    played(query, [rows(0, 300, keys=3), rows(300, 6000, keys=3), rows(6300, 2000, keys=3)])

@@ -108,6 +108,8 @@ class Blocks:
         """Changes whenever columns are replaced."""
         self._whole: NamedArrays = {}
         """The arrays with the space in which they grow."""
+        self._all_links = self.links
+        """The links with the space in which they grow."""
         self._retired: list[Retired] = []
         """Replaced arrays, whose memory `reclaim` returns."""
 
@@ -142,11 +144,9 @@ class Blocks:
                 made[id(old)] = self._longer(old, self.columns[name], length * self.times[name])
             whole[name] = made[id(old)]
         columns = {name: array[: length * self.times[name]] for name, array in whole.items()}
-        links = np.empty(length // LEAST, np.int64)
-        links[: len(self.links)] = self.links
-        all_at_once(
-            attributes(self, columns=columns, _whole=whole, links=links, length=length, version=self.version + 1)
-        )
+        links = self._longer(self._all_links, self.links, length // LEAST)
+        grown = {"columns": columns, "_whole": whole, "links": links[: length // LEAST], "_all_links": links}
+        all_at_once(attributes(self, length=length, version=self.version + 1, **grown))
 
     @staticmethod
     def _longer(whole: NDArray[Any], used: NDArray[Any], length: int) -> NDArray[Any]:
@@ -162,9 +162,10 @@ class Blocks:
         whole = {name: made[id(old)] for name, old in self._whole.items()}
         retired = [Retired(old, self.columns[name].nbytes, 0) for name, old in self._whole.items()]
         columns = {name: array[: length * self.times[name]] for name, array in whole.items()}
+        links = allocated(length // LEAST, self.links.dtype)
         return {
             "columns": columns, "_whole": whole, "length": length, "version": self.version + 1,
-            "free": np.full(len(self.free), -1, np.int64), "links": np.empty(length // LEAST, np.int64),
+            "free": np.full(len(self.free), -1, np.int64), "links": links[: length // LEAST], "_all_links": links,
             "state": np.zeros(2, np.int64), "_retired": self._retired + retired,
         }  # fmt: skip
 
@@ -173,7 +174,7 @@ class Blocks:
         while self._retired:
             array, used, done = self._retired.pop()
             if array.nbytes > used > done:
-                memory: mmap.mmap = array.base.obj  # type: ignore[union-attr]
+                memory: mmap.mmap = memoryview(array.base).obj  # type: ignore[arg-type,assignment]
                 memory.madvise(mmap.MADV_DONTNEED, done, min(RETURNED, used - done))
                 self._retired.append(Retired(array, used, done + RETURNED))
                 return

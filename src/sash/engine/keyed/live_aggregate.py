@@ -518,7 +518,7 @@ class LiveAggregate(ElementCounts):
             try:
                 if self.assigner.elements == "running":
                     columns = [self._running(window, to_lift)]
-                elif len(members) > 1:
+                elif self.windows[number].sizes:
                     columns = self._sizes(number, [found[w] for w in members], rows, to_lift)
                 else:
                     columns = [self._slid(number, window, rows, to_lift)]
@@ -545,10 +545,8 @@ class LiveAggregate(ElementCounts):
         order = NO_INTS if rows.order is None or found.slots is not rows.slots else rows.order
         assert found.los is not None
         assert found.his is not None
-        los, wanted = found.los, NO_FLAGS if found.all_on else found.on
-        if self.windows[number].sizes:
-            los, wanted = found.los[None, :], NONE_WANTED if found.all_on else found.on[None, :]
-        results, missing = self._slide(number, (order, found.slots, los, found.his, wanted), to_lift)
+        wanted = NO_FLAGS if found.all_on else found.on
+        results, missing = self._slide(number, (order, found.slots, found.los, found.his, wanted), to_lift)
         return self._columns.slid(results, missing, found, order)
 
     def _slide(self, number: int, asked: AskedRanges, to_lift: RowsToLift) -> tuple[LoopResults, int]:
