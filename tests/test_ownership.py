@@ -25,8 +25,14 @@ OF_OTHER_PACKAGES = {
     "kernels/jit/inner_code.py: function.linkage",
     "kernels/jit/inner_code.py: ll_module.data_layout",
     "kernels/jit/inner_code.py: self.state.library",
+    "kernels/jit/numba_arrays.py: columns.chunks",
+    "kernels/jit/numba_arrays.py: columns.directory",
     "kernels/jit/numba_arrays.py: columns.length",
+    "kernels/jit/numba_arrays.py: columns.limit",
     "kernels/jit/numba_arrays.py: columns.mask",
+    "kernels/jit/numba_arrays.py: columns.skipped",
+    "kernels/jit/numba_arrays.py: columns.start",
+    "kernels/jit/numba_arrays.py: columns.times",
     "kernels/jit/numba_arrays.py: setattr(columns)",
     "kernels/jit/numba_intrinsics.py: setattr(helper)",
     "kernels/jit/numba_intrinsics.py: setattr(state)",
@@ -52,7 +58,7 @@ OF_OTHER_PACKAGES = {
 
 
 SHARED_BY_DESIGN = {
-    "engine/keyed/ahead_assigner.py: self.arena.heads[]",
+    "engine/keyed/ahead_assigner.py: self.arena.ring[]",
     "state/bucket_log.py: engine.table.add()",
     "state/bucket_log.py: self.engine.table[]",
     "state/durable.py: engine.table.add()",

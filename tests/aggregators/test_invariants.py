@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sash.aggregators import InOrder, queue
+from sash.aggregators import InOrder, storage
 from sash.aggregators.catalogue import IN_ORDER
 from sash.aggregators.in_order import RegisteredRanges, fields
 from sash.monoids import Collect, Max, Mode, Quantile
@@ -56,7 +56,7 @@ def slots(stored: Any) -> list[Any]:
     if hasattr(stored, "queues"):
         return [(level, at) for level, one in enumerate(stored.queues) for at in slots(one)]
     chunks = stored.chunks.items()
-    return [(c << queue.BITS) + i for c, chunk in chunks for i, value in enumerate(chunk) if value is not None]
+    return [(c << storage.BITS) + i for c, chunk in chunks for i, value in enumerate(chunk) if value is not None]
 
 
 def damaged(window: Any, name: str, kind: str, wrong: Any) -> Iterator[tuple[str, Any]]:

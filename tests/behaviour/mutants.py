@@ -216,8 +216,8 @@ MUTANTS = {
     ),
     "a row waits for one row too few": Mutant(
         "kernels/loops/timer_loops.py",
-        "while p + rows < back and has_passed(times[offset + (p & mask)], now, rules):",
-        "while p + rows <= back and has_passed(times[offset + (p & mask)], now, rules):",
+        "while p + rows < back and has_passed(times[place(ring, s, p)], now, rules):",
+        "while p + rows <= back and has_passed(times[place(ring, s, p)], now, rules):",
         "test_definitions.py::test_rows_of_windows_on_operators",
     ),
     "a Count window on columns has a row too many": Mutant(
@@ -312,8 +312,8 @@ MUTANTS = {
     ),
     "a slide is due too late": Mutant(
         "kernels/loops/window_loops.py",
-        "end = slide_end(max(k, firsts[block + (lo & mask)]), grid)",
-        "end = slide_end(max(k, firsts[block + (lo & mask)]) + 1, grid)",
+        "end = slide_end(max(k, firsts[place(ring, s, lo)]), grid)",
+        "end = slide_end(max(k, firsts[place(ring, s, lo)]) + 1, grid)",
         "test_state.py::test_when_something_is_due",
     ),
     "a slide of rows ends with each row": Mutant(

@@ -127,10 +127,10 @@ def test_rows_that_leave_one_by_one_are_counted() -> None:
 
 @pytest.mark.parametrize("n", SIZES)
 def test_no_row_costs_more_than_a_few_combines_with_prefer_latency(n: int) -> None:
-    """Not while the window grows, not while it is full, and not while it shrinks."""
+    """Not while the window grows, not while it is full, and not while it shrinks: any number of rows may leave it."""
     running = Running("", n, "latency")
     steps = [*range(n + n // 2), *range(3 * n, 3 * n + n // 4)]
-    assert max(running.give([at]) for at in steps) <= 6
+    assert max(running.give([at]) for at in steps) <= 3 * n.bit_length() + 6
 
 
 @pytest.mark.parametrize("structure", ["TwoStacksLite", "DABALite", "AMTA", "FiBA"])

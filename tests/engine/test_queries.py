@@ -66,7 +66,7 @@ def test_queries_that_differ_run_together(key: str) -> None:
     other = queries.queries["row"].rewritten(**{key: changes[key]})
     queries = sash.Queries(**queries.queries, other=other)
     operator, each = queries.operator(), alone(queries)
-    assert len(operator.groups) == 2
+    assert len(operator.states) == 2
     for batch in STREAM:
         found = operator.process(batch)
         agree(found, each, "process", batch)
@@ -76,7 +76,7 @@ def test_queries_that_differ_run_together(key: str) -> None:
 def test_equal_queries_that_emit_changes_share_an_operator() -> None:
     query = sash.Query(2, by="k", on="t", emit="changes", high=sash.max("x"))
     operator = sash.Queries(one=query, same=query).operator()
-    assert len(operator.groups) == 1
+    assert len(operator.states) == 1
     found = operator.process(rows("a1/1 a2/1 a3/2"))
     assert found["one"] is found["same"]
 

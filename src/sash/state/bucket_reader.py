@@ -274,10 +274,10 @@ class BucketReader:
         missing = [number for number in range(log.first, log.stop) if number not in kept]
         for at in range(0, len(missing), TOGETHER):  # one round trip
             kept.update((one.number, one) for one in self._read_segments(start, a, missing[at : at + TOGETHER]))
-        marks = 0
+        found_mark = 0
         for one in kept.values():
-            marks ^= one.mark
-        if marks != log.mark:
+            found_mark ^= one.mark
+        if found_mark != log.mark:
             is_fresh = len(missing) == len(kept)
             kept.clear()
             if is_fresh:

@@ -192,7 +192,7 @@ class Blocks:
     def nbytes(self) -> int:
         """The memory of the columns."""
         own = {id(self._whole[name]): column.nbytes for name, column in self.columns.items()}
-        return sum(own.values()) + self.links.nbytes
+        return sum(own.values())
 
 
 # --- Arena ---
@@ -213,16 +213,13 @@ class Arena(Blocks):
         self.directory.add("chunk", np.int64)
         self.followers: list[SlotStructures] = []
         """The structures over these elements."""
+        self.has_retired = False
+        """Has `reclaim` memory to return?"""
 
     @property
     def heads(self) -> Ints:
         """The heads of all slots."""
         return self.table.wide[self.name]
-
-    @property
-    def versions(self) -> tuple[int, int]:
-        """Change whenever columns or the directory are replaced."""
-        return self.version, self.directory.version
 
     @property
     def ring(self) -> Ring:
@@ -308,8 +305,7 @@ class Arena(Blocks):
         if settled:
             self._copy(moves[:moved], after[:settled, 0])
             call_loop(set_heads, "", (after[:settled], self.ring, self.blocks))
-        for follower in self.followers:
-            follower.fit(slots)
+        self._fit(slots)
 
     def trim(self, slots: Ints) -> None:
         """Free the memory that the elements of these slots no longer need."""
@@ -318,15 +314,23 @@ class Arena(Blocks):
         held, capacity = heads[slots, BACK] - heads[slots, FRONT], heads[slots, CAPACITY]
         shrinks = np.where(capacity > CHUNK, held <= SMALL, (capacity > SMALL) & (8 * held < capacity))
         self.room(int(4 * np.maximum(held[shrinks], LEAST).sum()))
-        chunks = self.ring[1][slots]
-        self.directory.room(int(4 * (chunks[:, HIGH] - chunks[:, LOW] + LEAST).sum()))
+        chunks = self.ring[1][slots[capacity > CHUNK]]
+        if len(chunks):
+            self.directory.room(int(4 * (chunks[:, HIGH] - chunks[:, LOW] + LEAST).sum()))
         arguments = (slots, self.ring, self.blocks, self.directory.blocks, moves, after)
         moved, settled = call_loop(trim_rings, "", arguments)
         if settled:
             self._copy(moves[:moved], after[:settled, 0])
             call_loop(set_trimmed, "", (after[:settled], self.ring, self.blocks, self.directory.blocks))
-        for follower in self.followers:
-            follower.fit(slots)
+        self._fit(slots)
+
+    def _fit(self, slots: Ints) -> None:
+        """Let structures follow the rings of slots."""
+        if self.followers:
+            before = sum(follower.own.version for follower in self.followers)
+            for follower in self.followers:
+                follower.fit(slots)
+            self.version += before != sum(follower.own.version for follower in self.followers)
 
     def _copy(self, moves: Ints, slots: Ints) -> None:
         """Copy elements to other blocks. Levels of structures are built again."""
@@ -352,6 +356,7 @@ class Arena(Blocks):
         super().reclaim()
         for follower in self.followers:
             follower.own.reclaim()
+        self.has_retired = bool(self._retired) or any(follower.own._retired for follower in self.followers)
 
     def renumbered(self) -> None:
         """Follow new numbers of slots."""
@@ -361,6 +366,8 @@ class Arena(Blocks):
     def pack(self, live: Ints, share: int = 2) -> None:
         """Copy the memory of the live slots to smaller arrays, where less than one in `share` elements is used."""
         live = live[self.heads[live, CAPACITY] > 0]
+        self.has_retired = True
+        self.version += 1
         for follower in self.followers:
             if follower.own.is_free(share):
                 follower.pack(live)
@@ -483,21 +490,7 @@ class SlotStructures(Structures):
                 self._queues.append((of, leaves))
         if self.own.columns:
             table.add((name, "block"), np.int64, [0, 0], derived=True)
-        self._versions = -1, -1
         arena.add_follower(self)
-
-    @property
-    def memory(self) -> Any:
-        """The queues, as loops take them."""
-        versions = self.arena.version, self.own.version
-        if self.compiled and self._versions != versions:
-            found = []
-            for several, leaves in self._queues:
-                arrays = [tuple([of.columns[leaf] for leaf in leaves]) for of in several]
-                found.append(arrays[0] if len(arrays) == 1 else tuple(arrays))
-            self.storage = tuple(found)
-            self._versions = versions
-        return self.storage
 
     @property
     def columns(self) -> list[ColumnName]:
@@ -506,7 +499,13 @@ class SlotStructures(Structures):
 
     @property
     def fields(self) -> SlotFields:
-        """The arrays of all slots, as the loops take them."""
+        """The arrays of all slots, as the loops take them; finds the queues, too."""
+        if self.compiled:
+            found = []
+            for several, leaves in self._queues:
+                arrays = [tuple([of.columns[leaf] for leaf in leaves]) for of in several]
+                found.append(arrays[0] if len(arrays) == 1 else tuple(arrays))
+            self.storage = tuple(found)
         wide = self.table.wide
         scalars = wide[self.name, "ints"], wide[self.name, "floats"]
         return SlotFields(scalars, wide[self.name, "block"] if self.own.columns else NO_BLOCKS, self.arena.ring)

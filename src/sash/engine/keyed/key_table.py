@@ -141,7 +141,8 @@ class KeyTable:
         row = 0
         try:
             while row < rows:
-                given = words, nulls, self._width, *self._arrays, self._call, slots, touched, fresh, row, insert
+                table = self._table, self._old, self._records, self._free, self._counts
+                given = words, nulls, self._width, *table, self._call, slots, touched, fresh, row, insert
                 row = call_loop(key_loops.find_keys, "", given)
                 if row < rows:
                     self._extend(rows - row)

@@ -551,7 +551,8 @@ class LiveAggregate(ElementCounts):
 
     def _slide(self, number: int, asked: AskedRanges, to_lift: RowsToLift) -> tuple[LoopResults, int]:
         assert self.arena is not None
-        versions, arrays = (self.table.version, *self.arena.versions, self.dense), self._arrays
+        arena = self.arena
+        versions, arrays = (self.table.version, arena.version, arena.directory.version, self.dense), self._arrays
         if arrays is None or arrays.versions != versions:
             by_window = [window.fields for window in self.windows]
             arrays = self._arrays = _LoopArrays(versions, by_window, self.states, self.current_counts)

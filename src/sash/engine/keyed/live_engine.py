@@ -399,7 +399,8 @@ class LiveEngine:
         """Free expired slots, and shrink arrays that are mostly unused; `pack`: those that are half unused, too."""
         moved = []
         for assigner in self.arena_assigners:
-            assigner.arena.reclaim()
+            if assigner.arena.has_retired:
+                assigner.arena.reclaim()
             if len(assigner.sparse) and assigner.shrink():
                 moved.append(assigner)
         self._is_released = True

@@ -227,11 +227,6 @@ class Structures:
         """The fields of no slots."""
         return SlotFields((np.zeros((0, self.ints), np.int64), np.zeros((0, self.floats))), NO_BLOCKS, NO_RING)
 
-    @property
-    def memory(self) -> Any:
-        """The queues, as loops take them."""
-        return self.storage
-
     def grow(self, arena: int) -> None:
         """Reserve space for more elements."""
         if self.compiled:
@@ -467,7 +462,7 @@ class BoundKernel:
         out = tuple(map(self._new, repeat(count), self.result_types))
         results = out, np.zeros(count, np.bool_), low, high
         loop = slide_sizes if window.sizes else slide_slots
-        return results, self.call(loop, window.spec, window.memory, *fields, states, counts, rows, asked, results)
+        return results, self.call(loop, window.spec, window.storage, *fields, states, counts, rows, asked, results)
 
     def fold(
         self, inputs: Any, non_null: Flags, place: tuple[Ints, Ints, Flags], counts: ValueCounts, out: States
@@ -496,7 +491,7 @@ class BoundKernel:
     ) -> Ints:
         """The first element of the window of a policy that ends at each row."""
         out = np.empty(len(asked[0]), np.int64)
-        self.call(enforce_slots, window.spec, window.memory, *fields, states, asked, start, out)
+        self.call(enforce_slots, window.spec, window.storage, *fields, states, asked, start, out)
         return out
 
     # ---- lift and lower alone ----
