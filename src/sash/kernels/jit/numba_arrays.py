@@ -1,14 +1,15 @@
 """Columns of raw memory: the layout of queues, levels, inputs and results in compiled code.
 
     Columns    one pointer per scalar of the layout: slot i is pointer[i]
-    Ring       the same in blocks of a directory: slot i is pointer[directory[(i >> BITS) & chunks] + (i & mask)]
+    Ring       the same in a block, at pointer[start + (i & mask)], or in the chunks of a directory, at
+               pointer[directory[(i >> BITS) & chunks] + (i & mask)]
     Levels     a ring for each level, addressed by (level, number); in the chunks of a directory, each with the levels
                up to its own, and the levels above in a block
     Pool       rows of a fixed width, addressed by (node, place); if the width is 1, by node
 
 Raw pointers carry no reference counts; the arrays behind them are arguments of the kernel and outlive it. A ring
-never grows in a kernel: the caller gives it memory beforehand. A ring in one block has a directory of one entry, a zero
-that LLVM knows.
+never grows in a kernel: the caller gives it memory beforehand. A ring in a block has `chunks` 0, and in kernels over
+whole arrays LLVM knows it.
 """
 
 from __future__ import annotations
