@@ -29,7 +29,7 @@ def rows(first: int, count: int, keys: int = 1, gap: int = 0) -> pa.RecordBatch:
     return pa.record_batch([chance.integers(0, keys, count), times, chance.random(count).round(2)], schema=SCHEMA)
 
 
-def played(query: sash.Query, batches: list[pa.RecordBatch]) -> None:
+def compare_with_columns(query: sash.Query, batches: list[pa.RecordBatch]) -> None:
     """The operator's results are those of the same rows as a frame."""
     operator = query.operator(SCHEMA)
     found = [*(operator.process(batch) for batch in batches), operator.finish()]
@@ -58,7 +58,7 @@ def test_windows_beyond_a_chunk(structure: str) -> None:
         at += gap
         batches.append(rows(at, count, keys=1 + 2 * (at % 2)))
         at += count
-    played(query, batches)
+    compare_with_columns(query, batches)
 
 
 @pytest.mark.parametrize("structure", KEEP)
@@ -132,4 +132,4 @@ def test_many_keys_of_few_rows_take_small_blocks() -> None:
 def test_a_structure_of_many_sizes_on_one_window(structure: str, window: sash.windows.WindowKind) -> None:
     """Large calls are processed key by key: results of several sizes are in that order, and so were those of one."""
     query = sash.Query(window, by="k", on="t", y=sash.max("x"), options=sash.Options(structure=structure))
-    played(query, [rows(0, 300, keys=3), rows(300, 6000, keys=3), rows(6300, 2000, keys=3)])
+    compare_with_columns(query, [rows(0, 300, keys=3), rows(300, 6000, keys=3), rows(6300, 2000, keys=3)])
