@@ -133,6 +133,19 @@ def test_no_row_costs_more_than_a_few_combines_with_prefer_latency(n: int) -> No
     assert max(running.give([at]) for at in steps) <= 3 * n.bit_length() + 6
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_no_row_of_a_count_window_costs_more_than_six_combines_with_prefer_latency(n: int) -> None:
+    """One row enters and one leaves: the cost does not depend on the window's size."""
+    counted = Counted("")
+    query = sash.Query(n, options=sash.Options(prefer="latency"), out=counted.monoid("x"))  # type: ignore[arg-type]
+    operator, most = query.operator(pa.schema([SCHEMA.field("x")])), 0
+    for value in range(3 * n):
+        counted.calls = 0
+        operator.process({"x": [value * 7919 % 101]})
+        most = max(most, counted.calls)
+    assert 0 < most <= 6
+
+
 @pytest.mark.parametrize("structure", ["TwoStacksLite", "DABALite", "AMTA", "FiBA"])
 def test_other_keys_cost_nothing(structure: str) -> None:
     counted = Counted(structure)

@@ -8,7 +8,8 @@ grow in place, in address space that is reserved (`allocated`). When most of the
 memory shrinks with the state.
 
 Structures in slots: their scalars are rows of the slot table. Queues that are indexed by the positions of elements are
-further columns of the arena; other queues have blocks of their own.
+further columns of the arena. Other queues have blocks of their own, which double with the ring: their structures are
+then rebuilt from the elements.
 """
 
 from __future__ import annotations
@@ -459,7 +460,7 @@ class SlotStructures(Structures):
     def __init__(
         self, spec: StructSpec | Interpreted, arena: Arena, table: SlotTable, name: str, sizes: bool = False
     ) -> None:
-        super().__init__(spec, sizes=sizes)
+        super().__init__(spec, sizes)
         self.arena, self.table, self.name = arena, table, name
         self.own = Blocks()
         """The blocks of the queues that are not indexed by the positions of elements."""

@@ -218,10 +218,10 @@ class Structures:
     `sizes`: whether they answer several sizes at once. Interpreted, `storage` is a dict of structures.
     """
 
-    def __init__(self, spec: StructSpec | Interpreted, arena: int = 0, sizes: bool = False) -> None:
+    def __init__(self, spec: StructSpec | Interpreted, sizes: bool = False) -> None:
         self.spec, self.sizes, self.compiled = spec, sizes, isinstance(spec, StructSpec)
         self.ints, self.floats = spec.widths
-        self.storage: Any = spec.arena(arena)
+        self.storage: Any = spec.arena(0)
 
     def no_fields(self) -> SlotFields:
         """The fields of no slots."""
@@ -232,10 +232,6 @@ class Structures:
         if self.compiled:
             pairs = zip(self.spec.arena(arena), self.storage, strict=True)
             self.storage = tuple(tuple(map(enlarged, fresh, queue)) for fresh, queue in pairs)
-
-    def allocate(self, arena: int) -> None:
-        """Allocate empty queues for an arena of this length."""
-        self.storage = self.spec.arena(arena)
 
     def forget(self, slots: Ints) -> None:
         """Drop interpreted structures of these slots."""
